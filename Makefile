@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Read by kbuild (KERNELRELEASE is set) this says what the driver is made of,
+# in a kernel tree as well as outside; called by hand it has the targets that
+# "make help" lists.
+
+ifneq ($(KERNELRELEASE),)
+
+ifneq ($(KBUILD_EXTMOD),)
+CONFIG_INFINIBAND_IPOIB := m
+CONFIG_INFINIBAND_IPOIB_CM ?= y
+CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
+
+ipoib-options := CM DEBUG DEBUG_DATA
+# What the kernel's configuration says does not bind this build.
+ifneq ($(wildcard $(src)/ipoib_config.h),)
+ccflags-y += -include $(src)/ipoib_config.h
+else
+ccflags-y += $(foreach option,$(ipoib-options), \
+	$(if $(filter y,$(CONFIG_INFINIBAND_IPOIB_$(option))), \
+	     -DCONFIG_INFINIBAND_IPOIB_$(option)=1))
+endif
+ifneq ($(wildcard $(src)/compat/ipoib_compat.h),)
+ccflags-y += -include $(src)/compat/ipoib_compat.h
+endif
+endif
+
+obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
+
+ib_ipoib-y := ipoib_main.o ipoib_port.o ipoib_ib.o ipoib_path.o \
+	      ipoib_multicast.o ipoib_netlink.o ipoib_sysfs.o \
+	      ipoib_ethtool.o
+ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
+
+# Trace headers are found beside the sources.
+CFLAGS_ipoib_main.o := -I$(src)
+
+# The same sources under another name, beside the distribution's module.
+ifneq ($(IPOIB_INTEROP),)
+obj-m := ib_ipoib_interop.o
+ib_ipoib_interop-y := $(ib_ipoib-y) $(ib_ipoib-m)
+ccflags-y += -DIPOIB_INTEROP
+endif
+
+else # called by hand
+
+KERNEL ?= 6.12
+VM := tools/testing/vm
+FABRIC := tools/testing/ibdevsim
+
+# The running kernel's for "make install", or what the user says; else a
+# Debian kernel from the cache.
+ifneq ($(filter install,$(MAKECMDGOALS)),)
+KDIR ?= /lib/modules/$(shell uname -r)/build
+endif
+ifeq ($(origin KDIR),undefined)
+KDIR = $(eval KDIR := $$(shell $(VM)/kernels kdir $(KERNEL)))$(KDIR)
+DEFAULT := $(filter 6.12,$(KERNEL))
+else
+DEFAULT := yes
+endif
+RELEASE = $(eval RELEASE := $$(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
+	$(KDIR)/include/generated/utsrelease.h))$(RELEASE)
+
+# Without pahole there is no BTF for modules; nobody misses it.
+KBUILD = +@$(MAKE) -C $(KDIR) M=$(CURDIR)/$(1) \
+	CONFIG_DEBUG_INFO_BTF_MODULES= $(2) modules
+
+# One build at a time and per kernel, on links to the sources, so that objects
+# of different kernels never meet.  $(1): directory, $(2): files, $(3): words
+# for kbuild.  A file that is gone leaves a dangling link behind.
+define build
+	@test -e "$(KDIR)/Makefile" || \
+		{ echo "no kernel headers in '$(KDIR)'" >&2; exit 1; }
+	@mkdir -p $(1)
+	@find $(1) -xtype l -delete
+	@cp -sf $(abspath $(2)) $(1)/
+	$(call KBUILD,$(1),$(3))
+endef
+
+# Copies only what is different, for the sake of time stamps.
+update = @cmp -s $(1) $(2) || { mkdir -p $(dir $(2)); cp $(1) $(2); }
+
+OPTIONS := CM DEBUG DEBUG_DATA
+CONFIG_INFINIBAND_IPOIB_CM ?= y
+CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
+
+define write-config
+	@mkdir -p $(1)
+	@for option in $(foreach o,$(OPTIONS),$(o)=$(CONFIG_INFINIBAND_IPOIB_$(o))); do \
+		name=CONFIG_INFINIBAND_IPOIB_$${option%%=*}; \
+		echo "#undef $$name"; \
+		[ "$${option#*=}" != y ] || echo "#define $$name 1"; \
+	done > $(1)/.config.new
+	@cmp -s $(1)/.config.new $(1)/ipoib_config.h || \
+		cp $(1)/.config.new $(1)/ipoib_config.h
+	@mkdir -p $(1)/compat
+	@[ ! -d compat ] || cp -rsf $(CURDIR)/compat/. $(1)/compat/
+endef
+
+CONFIG_WORDS = $(foreach o,$(OPTIONS),CONFIG_INFINIBAND_IPOIB_$(o)=$(CONFIG_INFINIBAND_IPOIB_$(o)))
+SOURCES = $(wildcard *.c *.h) Makefile
+
+all: modules
+
+# kbuild is started under a lock: other people's runs build too.
+LOCKED := modules fabric interop
+ifeq ($(IPOIB_BUILD_LOCKED),)
+
+$(LOCKED):
+	@mkdir -p build
+	+@flock build/.lock $(MAKE) --no-print-directory \
+		$@ KDIR='$(KDIR)' DEFAULT='$(DEFAULT)' IPOIB_BUILD_LOCKED=1
+
+else
+
+modules:
+	$(call write-config,build/$(RELEASE)/ib_ipoib)
+	$(call build,build/$(RELEASE)/ib_ipoib,$(SOURCES),$(CONFIG_WORDS))
+ifneq ($(DEFAULT),)
+	$(call update,build/$(RELEASE)/ib_ipoib/ib_ipoib.ko,ib_ipoib.ko)
+endif
+
+fabric:
+	$(call build,build/$(RELEASE)/ibdevsim,$(wildcard $(FABRIC)/*.c \
+		$(FABRIC)/*.h $(FABRIC)/Makefile $(FABRIC)/Kbuild))
+ifneq ($(DEFAULT),)
+	$(call update,build/$(RELEASE)/ibdevsim/ibdevsim.ko,$(FABRIC)/ibdevsim.ko)
+endif
+
+interop:
+	$(call write-config,build/$(RELEASE)/interop)
+	$(call build,build/$(RELEASE)/interop,$(SOURCES),$(CONFIG_WORDS) IPOIB_INTEROP=1)
+ifneq ($(DEFAULT),)
+	$(call update,build/$(RELEASE)/interop/ib_ipoib_interop.ko,build/interop/ib_ipoib_interop.ko)
+endif
+
+endif
+
+setup:
+	@$(VM)/setup
+
+check: setup
+	@T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' tools/testing/check
+
+demo: setup
+	@tools/testing/demo
+
+shell: setup
+	@$(VM)/run --kernel $(KERNEL) --ipoib $(or $(IPOIB),ours) --hcas 2 \
+		--timeout 86400 --shell -- $(VM)/shell
+
+DESTDIR ?= $(INSTALL_MOD_PATH)
+install: modules
+	install -D -m 644 build/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
+		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
+	depmod $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE)
+
+clean:
+	rm -rf build ib_ipoib.ko $(FABRIC)/ibdevsim.ko
+	find tools -name __pycache__ -prune -exec rm -rf {} +
+
+help:
+	@echo 'make              build ib_ipoib.ko (KERNEL=6.12 or 6.1, fetched if needed;'
+	@echo '                  KDIR=DIR for other headers, such as those of the running'
+	@echo '                  kernel: KDIR=/lib/modules/$$(uname -r)/build)'
+	@echo 'make W=1 C=1      the same with more warnings, and sparse'
+	@echo 'make demo         two hosts on a simulated fabric, shown to a person'
+	@echo 'make check        run the tests; T=NAME selects some, IPOIB=stock tests the'
+	@echo '                  module of the distribution, KERNEL=6.1 another kernel'
+	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
+	@echo 'make setup        install what all of this needs (Debian 12, as root)'
+	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
+	@echo 'make interop      build build/interop/ib_ipoib_interop.ko, which can be loaded'
+	@echo '                  beside the module of the distribution'
+	@echo 'make install      build for the running kernel and install'
+	@echo 'make clean        remove what was built'
+
+.PHONY: all $(LOCKED) setup check demo shell install clean help
+
+endif

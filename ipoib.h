@@ -1,0 +1,818 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * IP over InfiniBand (RFC 4391, 4392): what the rooms of the driver share
+ *
+ * A file is one room; the structures below are grouped by the room that owns
+ * them, and only that room looks inside.  Lock order is stated at the top of
+ * ipoib_main.c.
+ */
+#ifndef IPOIB_H
+#define IPOIB_H
+
+#include <linux/completion.h>
+#include <linux/if_infiniband.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/netdevice.h>
+#include <linux/rhashtable-types.h>
+#include <linux/skbuff.h>
+#include <linux/timer.h>
+#include <linux/u64_stats_sync.h>
+#include <linux/unaligned.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_pack.h>
+#include <rdma/ib_sa.h>
+#include <rdma/ib_verbs.h>
+
+struct page_pool;
+struct rtnl_link_ops;
+
+/*
+ * The interoperation build lives beside the distribution's module in one
+ * kernel, so everything that is registered by name carries another one.
+ */
+#ifdef IPOIB_INTEROP
+#define IPOIB_NAME		"ib_ipoib_interop"
+#define IPOIB_KIND		"ipoib_interop"
+#else
+#define IPOIB_NAME		"ib_ipoib"
+#define IPOIB_KIND		"ipoib"
+#endif
+
+/* ---- wire format (RFC 4391 section 6 and 9.1.1) ------------------------- */
+
+#define IPOIB_GRH_LEN		((u32)sizeof(struct ib_grh))
+#define IPOIB_ENCAP_LEN		4
+#define IPOIB_HARD_LEN		(INFINIBAND_ALEN + IPOIB_ENCAP_LEN)
+#define IPOIB_QPN_MASK		0xffffff
+#define IPOIB_PKEY_FULL		0x8000	/* full membership bit of a P_Key */
+
+/**
+ * struct ipoib_encap - encapsulation header, RFC 4391 section 6
+ * @proto: Ethertype
+ * @reserved: sent as zero, ignored on receipt
+ */
+struct ipoib_encap {
+	__be16 proto;
+	__be16 reserved;
+};
+
+/*
+ * Link-layer address: a flags octet, a 24-bit QPN, the port's GID (RFC 4391
+ * section 9.1.1).  It stands at odd places in packets, hence the accessors.
+ */
+static inline u32 ipoib_addr_qpn(const u8 *addr)
+{
+	return get_unaligned_be32(addr) & IPOIB_QPN_MASK;
+}
+
+static inline const union ib_gid *ipoib_addr_gid(const u8 *addr)
+{
+	return (const union ib_gid *)(addr + 4);
+}
+
+static inline bool ipoib_addr_is_multicast(const u8 *addr)
+{
+	return addr[4] == 0xff;
+}
+
+/* Note that something was used; the cache line is written once a tick. */
+static inline void ipoib_stamp(unsigned long *stamp)
+{
+	unsigned long now = jiffies;
+
+	if (READ_ONCE(*stamp) ^ now)
+		WRITE_ONCE(*stamp, now);
+}
+
+/* ---- channels and receive queues: ipoib_port.c, ipoib_ib.c -------------- */
+
+#define IPOIB_WC_BATCH		16	/* completions taken in one poll */
+#define IPOIB_POST_BATCH	16	/* work requests posted in one chain */
+
+/**
+ * struct ipoib_rx_slot - one receive buffer
+ *
+ * Links of 2048 octets are the rule and ports of 4096 too, so a buffer comes
+ * in two parts: what fits the first leaves the second where it is.
+ *
+ * @head: where the HCA writes first, the GRH; NULL while there is no buffer
+ * @tail: what follows; NULL if the port's MTU needs none
+ * @posted: the HCA may write into it
+ */
+struct ipoib_rx_slot {
+	void *head;
+	void *tail;
+	bool posted;
+};
+
+#define IPOIB_RX_HEAD		2048	/* octets after the GRH in the head */
+
+/**
+ * struct ipoib_rxq - receive buffers of an SRQ, or of one QP without SRQ
+ *
+ * Only the channel's NAPI, or the owner while that NAPI is disabled, touches
+ * it: no lock.
+ *
+ * @srq: shared receive queue the buffers are posted to, or NULL
+ * @qp: the QP they are posted to when there is no SRQ
+ * @ch: channel whose NAPI serves it
+ * @slots: @size buffers; the work request id is the index
+ * @free: stack of slots that are not posted
+ * @nfree: entries on @free
+ * @size: number of slots
+ * @dirty: entry in the channel's list of queues to refill before the poll ends
+ * @wr: chain of requests, linked once when the queue is made
+ * @sge: their buffers
+ */
+struct ipoib_rxq {
+	struct ib_srq *srq;
+	struct ib_qp *qp;
+	struct ipoib_channel *ch;
+	struct ipoib_rx_slot *slots;
+	u16 *free;
+	u32 nfree;
+	u32 size;
+	struct list_head dirty;
+	struct ib_recv_wr wr[IPOIB_POST_BATCH];
+	struct ib_sge sge[IPOIB_POST_BATCH][2];
+};
+
+/**
+ * enum ipoib_flush - how far a channel's barrier has come
+ * @IPOIB_FLUSH_NONE: nobody asked
+ * @IPOIB_FLUSH_ASKED: the poll function has to empty the CQs
+ * @IPOIB_FLUSH_DONE: GRO was flushed; the next poll says so
+ */
+enum ipoib_flush {
+	IPOIB_FLUSH_NONE,
+	IPOIB_FLUSH_ASKED,
+	IPOIB_FLUSH_DONE,
+};
+
+/**
+ * struct ipoib_channel - a completion vector's share of a port
+ *
+ * CQs, NAPI, receive buffers and the SRQ, shared by all interfaces of the
+ * port.  The NAPI context belongs to the parent's net_device.
+ *
+ * @port: its port
+ * @rx_cq: completions of receives
+ * @tx_cq: completions of sends; armed only when a queue needs it, see
+ *	ipoib_txq_post()
+ * @napi: serves both
+ * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
+ * @dirty: receive queues with slots to refill
+ * @pool: receive pages
+ * @head_size: octets of a head with its headroom and skb_shared_info
+ * @head_len: octets of a datagram that it takes
+ * @tail_len: octets of a tail, 0 if the port's MTU needs none
+ * @tx_armed: a TX completion interrupt was asked for and has not been seen
+ * @refill_timer: tries again when no buffer could be had or posted
+ * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
+ * @flush_left: completions that may still precede the barrier
+ * @flushed: the barrier was passed
+ * @users: interfaces that are open; NAPI runs while it is not zero
+ * @wc: scratch of the poll function
+ */
+struct ipoib_channel {
+	struct ipoib_port *port;
+	struct ib_cq *rx_cq;
+	struct ib_cq *tx_cq;
+	struct napi_struct napi;
+	struct ipoib_rxq rxq;
+	struct list_head dirty;
+	struct page_pool *pool;
+	u32 head_size;
+	u32 head_len;
+	u32 tail_len;
+	bool tx_armed;
+	struct timer_list refill_timer;
+	u8 flush;
+	s32 flush_left;
+	struct completion flushed;
+	u32 users;
+	struct ib_wc wc[IPOIB_WC_BATCH];
+};
+
+/* ---- port: ipoib_port.c ------------------------------------------------- */
+
+/**
+ * enum ipoib_event - what an interface still has to do; bits are independent
+ * @IPOIB_EV_REVALIDATE: the SM is new or asked for it: keep forwarding with
+ *	what is known, join again and refresh paths in the background
+ * @IPOIB_EV_REJOIN: LID, prefix or link changed: the same, and tell the peers
+ * @IPOIB_EV_PORT: port state may have changed: carrier, address
+ * @IPOIB_EV_PKEY: P_Key table changed: rebuild the QP if its index moved
+ * @IPOIB_EV_SQ_ERROR: a send failed; the QP may be in SQE
+ * @IPOIB_EV_RESTART: the QP is broken or stuck: rebuild it
+ */
+enum ipoib_event {
+	IPOIB_EV_REVALIDATE,
+	IPOIB_EV_REJOIN,
+	IPOIB_EV_PORT,
+	IPOIB_EV_PKEY,
+	IPOIB_EV_SQ_ERROR,
+	IPOIB_EV_RESTART,
+};
+
+/**
+ * struct ipoib_port - what all interfaces of one HCA port share
+ * @ca: HCA
+ * @num: port number, from 1
+ * @ref: references: the port itself and each SA query in flight
+ * @pd: protection domain of everything on this port
+ * @marker_ah: address of the request that marks the end of a draining queue
+ * @parent: the port's parent interface, owner of the NAPI contexts
+ * @sendq_size: packets a transmit queue holds, a power of two
+ * @recvq_size: buffers of a receive queue
+ * @channel: see there
+ * @lock: mutex; @devs and the channel's users
+ * @devs: interfaces of this port, struct ipoib_dev.port_entry
+ * @handler: asynchronous events of the HCA
+ * @events: bits of enum ipoib_event not yet handed to the interfaces
+ * @event_work: hands them on
+ * @path_lock: spinlock, taken with BHs disabled, inside the netdev TX lock:
+ *	everything of struct ipoib_path that is not RCU, and the fields below
+ * @paths: struct ipoib_path.entry
+ * @path_table: by struct ipoib_path_key, RCU
+ * @path_queue: paths waiting for a query, struct ipoib_path.wait
+ * @path_inflight: queries under way
+ * @path_work: starts queries
+ * @path_stat: see struct ipoib_path_stats
+ * @answer_lock: mutex; the SA's answers are handled one at a time
+ * @dying: the port goes away: no new queries, no new address handles
+ *	(@answer_lock and @path_lock)
+ * @ah_dead: handles replaced, their users not yet gone
+ * @ah_waiting: handles that only sends of before the mark may still use
+ * @ah_reap: destroys them
+ */
+struct ipoib_port {
+	struct ib_device *ca;
+	u32 num;
+	refcount_t ref;
+	struct ib_pd *pd;
+	struct ib_ah *marker_ah;
+	struct net_device *parent;
+	u32 sendq_size;
+	u32 recvq_size;
+	struct ipoib_channel channel;
+
+	struct mutex lock;	/* devs, channel.users */
+	struct list_head devs;
+
+	struct ib_event_handler handler;
+	unsigned long events;
+	struct work_struct event_work;
+
+	spinlock_t path_lock;	/* paths and what follows */
+	struct list_head paths;
+	struct rhashtable path_table;
+	struct list_head path_queue;
+	u32 path_inflight;
+	struct delayed_work path_work;
+	struct ipoib_path_stats {
+		u64 queries;
+		u64 failures;
+		u64 dropped;
+	} path_stat;
+	struct mutex answer_lock;	/* dying, making of handles */
+	bool dying;
+
+	struct list_head ah_dead;
+	struct list_head ah_waiting;
+	struct delayed_work ah_reap;
+};
+
+/* ---- datagram engine: ipoib_ib.c ---------------------------------------- */
+
+/**
+ * enum ipoib_qp_kind - what a QP's context points to
+ * @IPOIB_QP_UD: an interface's datagram QP
+ */
+enum ipoib_qp_kind {
+	IPOIB_QP_UD,
+};
+
+/**
+ * struct ipoib_qp - the context of every QP of this driver
+ *
+ * A completion says by wc->qp->qp_context whose it is, so the type comes
+ * first: other kinds follow.
+ *
+ * @kind: tells the kinds apart
+ * @ib: the verbs object
+ * @dev: interface
+ * @txq: queue that posts its sends
+ * @rxq: queue its receives come from
+ * @drained: completed by the marker request behind the QP's last completion
+ */
+struct ipoib_qp {
+	enum ipoib_qp_kind kind;
+	struct ib_qp *ib;
+	struct ipoib_dev *dev;
+	struct ipoib_txq *txq;
+	struct ipoib_rxq *rxq;
+	struct completion drained;
+};
+
+/**
+ * struct ipoib_tx_slot - a packet that was posted
+ * @skb: freed when the request, or a later signalled one, completes
+ * @bytes: what BQL was told
+ * @nmap: pieces to unmap, 0 with virtual DMA
+ */
+struct ipoib_tx_slot {
+	struct sk_buff *skb;
+	u32 bytes;
+	u32 nmap;
+};
+
+#define IPOIB_MAX_SGE		(MAX_SKB_FRAGS + 1)
+
+/* A piece of a packet as the HCA sees it, kept to be unmapped. */
+struct ipoib_tx_map {
+	u64 addr;
+	u32 len;
+};
+
+struct ipoib_tx_wr {
+	struct ib_ud_wr ud;
+	struct ib_sge sge[IPOIB_MAX_SGE];
+};
+
+/**
+ * struct ipoib_txq - a transmit queue
+ *
+ * The first part is written by whoever holds the netdev queue's TX lock, the
+ * second by the channel's NAPI (or by the owner while that is disabled).
+ *
+ * @dev: interface
+ * @ch: channel that reports its completions
+ * @nq: the stack's queue
+ * @qp: where it posts
+ * @slots: @size packets
+ * @map: pieces of slot n at n * IPOIB_MAX_SGE; NULL with virtual DMA
+ * @chain: requests not yet posted, linked when the queue is made
+ * @chained: how many
+ * @size: ring size, a power of two
+ * @head: sequence number of the next packet
+ * @tail: sequence number of the oldest packet not completed
+ * @reap_mark: @head as the address handle reaper saw it (port lock)
+ * @stat: counters written under the TX lock
+ * @timer: reaps completions that raised no interrupt, see ipoib_txq_post()
+ * @idle: jiffies the timer waits; grows while nothing completes
+ * @timer_tail: @tail when the timer last ran
+ * @done: counters written at completion
+ */
+struct ipoib_txq {
+	struct ipoib_dev *dev;
+	struct ipoib_channel *ch;
+	struct netdev_queue *nq;
+	struct ib_qp *qp;
+	struct ipoib_tx_slot *slots;
+	struct ipoib_tx_map *map;
+	struct ipoib_tx_wr *chain;
+	u32 chained;
+	u32 size;
+	u32 head;
+	u32 reap_mark;
+	struct timer_list timer;
+	unsigned long idle;
+	u32 timer_tail;
+	struct {
+		u64 posts;
+		u64 stops;
+		u64 too_long;
+		u64 map_errors;
+		u64 post_errors;
+		u64 arms;
+	} stat;
+
+	u32 tail ____cacheline_aligned_in_smp;
+	struct {
+		u64 reaps;
+		u64 errors;
+	} done;
+};
+
+/**
+ * struct ipoib_ud - datagram engine of an interface
+ * @lock: mutex inside ipoib_dev.lock; the QP's state and attachments
+ * @qp: RX and TX; its QPN is the interface's
+ * @rxq: private receive queue of an HCA that has no SRQ for UD, or NULL
+ * @txq: transmit queues, one for now
+ * @max_len: longest packet with its encapsulation, from the broadcast group
+ * @qkey: Q_Key of the link, from the broadcast group
+ * @pkey_index: where the port's table holds the interface's P_Key
+ * @running: the QP is in RTS and the stack's queues may be woken
+ * @lid: own LID, to recognise own multicast that comes back
+ * @check_loop: the HCA does not suppress own multicast
+ * @max_sge: pieces a packet may have
+ * @restarts: times the QP was rebuilt
+ */
+struct ipoib_ud {
+	struct mutex lock;	/* state of the QP, attachments */
+	struct ipoib_qp qp;
+	struct ipoib_rxq *rxq;
+	struct ipoib_txq *txq;
+	u32 max_len;
+	u32 qkey;
+	u16 pkey_index;
+	bool running;
+	u16 lid;
+	bool check_loop;
+	u32 max_sge;
+	u64 restarts;
+};
+
+/* ---- paths and neighbours: ipoib_path.c --------------------------------- */
+
+/**
+ * struct ipoib_ah - an address handle that senders use under RCU
+ * @ib: the verbs object
+ * @entry: in the port's list of dead handles
+ */
+struct ipoib_ah {
+	struct ib_ah *ib;
+	struct list_head entry;
+};
+
+/**
+ * enum ipoib_path_state - life of a path
+ * @IPOIB_PATH_IDLE: nothing known, nobody asks
+ * @IPOIB_PATH_QUEUED: waits for a place among the queries
+ * @IPOIB_PATH_QUERY: the SA was asked
+ * @IPOIB_PATH_VALID: the record is known
+ * @IPOIB_PATH_BACKOFF: the SA did not answer; asked again later
+ */
+enum ipoib_path_state {
+	IPOIB_PATH_IDLE,
+	IPOIB_PATH_QUEUED,
+	IPOIB_PATH_QUERY,
+	IPOIB_PATH_VALID,
+	IPOIB_PATH_BACKOFF,
+};
+
+struct ipoib_path_key {
+	union ib_gid dgid;
+	union ib_gid sgid;
+	__be16 pkey;
+	u8 tclass;
+	u8 zero;
+};
+
+/**
+ * struct ipoib_path - the way to a GID
+ * @node: in the port's table
+ * @key: what the SA is asked
+ * @ah: how to get there, RCU; kept in use while a new answer is awaited
+ * @stale: the record should be asked for again at the next use
+ * @port: owner
+ * @entry: in ipoib_port.paths
+ * @wait: in ipoib_port.path_queue while QUEUED or BACKOFF
+ * @state: see there
+ * @users: neighbours that point here
+ * @rec: the SA's last answer
+ * @waiting: packets, each holding a reference on its device
+ * @waiting_bytes: their length
+ * @query: the query in flight
+ * @query_id: its id
+ * @retry: jiffies before which the SA is not asked
+ * @asked: jiffies of the last query
+ * @failures: since the last answer
+ * @rcu: frees it
+ */
+struct ipoib_path {
+	struct rhash_head node;
+	struct ipoib_path_key key;
+	struct ipoib_ah __rcu *ah;
+	bool stale;
+	struct ipoib_port *port;
+	struct list_head entry;
+	struct list_head wait;
+	enum ipoib_path_state state;
+	u32 users;
+	struct sa_path_rec rec;
+	struct sk_buff_head waiting;
+	u32 waiting_bytes;
+	struct ib_sa_query *query;
+	int query_id;
+	unsigned long retry;
+	unsigned long asked;
+	u32 failures;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct ipoib_neigh - a link-layer address and the path to it
+ * @node: in the interface's table
+ * @addr: the address, key of the table
+ * @path: constant for the life of the neighbour
+ * @used: jiffies of the last packet
+ * @entry: in the interface's list
+ * @rcu: frees it
+ */
+struct ipoib_neigh {
+	struct rhash_head node;
+	u8 addr[INFINIBAND_ALEN] __aligned(4);
+	struct ipoib_path *path;
+	unsigned long used;
+	struct list_head entry;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct ipoib_neighs - neighbours of an interface
+ * @table: by address, RCU; changed under the port's path_lock
+ * @list: all of them, under the port's path_lock
+ * @gc: drops those not used for a while; runs only while there are some
+ * @open: the interface is up; no neighbour is made otherwise
+ */
+struct ipoib_neighs {
+	struct rhashtable table;
+	struct list_head list;
+	struct delayed_work gc;
+	bool open;
+};
+
+/* ---- multicast: ipoib_multicast.c --------------------------------------- */
+
+/**
+ * enum ipoib_mcast_state - membership of a group as the SA sees it
+ * @IPOIB_MCAST_IDLE: not a member; to be joined when its time comes
+ * @IPOIB_MCAST_JOINING: the SA was asked
+ * @IPOIB_MCAST_JOINED: the SA said yes; the QP is not attached yet
+ * @IPOIB_MCAST_MEMBER: attached, sending and receiving
+ */
+enum ipoib_mcast_state {
+	IPOIB_MCAST_IDLE,
+	IPOIB_MCAST_JOINING,
+	IPOIB_MCAST_JOINED,
+	IPOIB_MCAST_MEMBER,
+};
+
+/**
+ * struct ipoib_mcast - a multicast group
+ * @node: in the table by MGID
+ * @mgid: key
+ * @ah: how to send to it, RCU; stays while the membership is renewed
+ * @fallback: the SA refused a send-only join: use the broadcast group
+ * @dev: owner
+ * @entry: in the interface's list
+ * @todo: in the list of what the work item handles
+ * @state: see there
+ * @sendonly: made by a packet, not by the stack's list
+ * @attached: the QP receives it
+ * @seen: generation of the last look at the stack's list
+ * @sa: ib_sa's handle; whoever sets it to NULL under the lock frees it
+ * @rec: the SA's answer
+ * @mlid: of @ah and the attachment
+ * @waiting: packets until joined
+ * @used: jiffies of the last packet of a send-only group
+ * @created: jiffies
+ * @retry: jiffies before which no join is tried
+ * @failures: in a row
+ * @rcu: frees it
+ */
+struct ipoib_mcast {
+	struct rhash_head node;
+	union ib_gid mgid;
+	struct ipoib_ah __rcu *ah;
+	bool fallback;
+	struct ipoib_dev *dev;
+	struct list_head entry;
+	struct list_head todo;
+	enum ipoib_mcast_state state;
+	bool sendonly;
+	bool attached;
+	u32 seen;
+	struct ib_sa_multicast *sa;
+	struct ib_sa_mcmember_rec rec;
+	__be16 mlid;
+	struct sk_buff_head waiting;
+	unsigned long used;
+	unsigned long created;
+	unsigned long retry;
+	u32 failures;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct ipoib_mcasts - groups of an interface
+ * @lock: spinlock, taken with BHs disabled, inside the netdev TX lock: list,
+ *	states, waiting packets
+ * @table: by MGID, RCU
+ * @list: all groups; entries leave only by @work or after it was cancelled
+ * @broadcast: the broadcast group, NULL while the interface is down
+ * @work: the only place that joins, attaches, detaches and leaves
+ * @running: the interface is up
+ * @resync: the stack's list changed
+ * @leave: the port's GID changed: leave under the old one before joining
+ * @generation: of the last look at the stack's list
+ * @joining: joins in flight
+ * @joins: joins asked for
+ * @join_failures: joins refused or not answered
+ * @dropped: packets dropped while a group was joined
+ */
+struct ipoib_mcasts {
+	spinlock_t lock;	/* list, states, waiting packets */
+	struct rhashtable table;
+	struct list_head list;
+	struct ipoib_mcast __rcu *broadcast;
+	struct delayed_work work;
+	bool running;
+	bool resync;
+	bool leave;
+	u32 generation;
+	u32 joining;
+	u64 joins;
+	u64 join_failures;
+	u64 dropped;
+};
+
+/* ---- interface: ipoib_main.c -------------------------------------------- */
+
+/**
+ * struct ipoib_dev - an interface; netdev_priv() of its net_device
+ * @ndev: net_device
+ * @port: HCA port
+ * @port_entry: in the port's list
+ * @pkey: P_Key, full membership bit set
+ * @lock: mutex; order of open, stop and events
+ * @open: between ndo_open and ndo_stop (@lock)
+ * @port_up: the port is active
+ * @events: bits of enum ipoib_event
+ * @work: handles them
+ * @link_work: what needs rtnl: MTU, address, carrier on
+ * @announce: link_work shall tell the peers where we are
+ * @setting_mtu: link_work changes the MTU, not the administrator (rtnl)
+ * @local_gid: GID of the port as last read (path_lock to write)
+ * @mcast_mtu: IP MTU of the broadcast group
+ * @admin_mtu: MTU the administrator asked for
+ * @umcast: leave groups alone that user space joined
+ * @debugfs: files of this interface
+ */
+struct ipoib_dev {
+	struct net_device *ndev;
+	struct ipoib_port *port;
+	struct list_head port_entry;
+	u16 pkey;
+
+	struct ipoib_ud ud;
+	struct ipoib_neighs neigh;
+	struct ipoib_mcasts mcast;
+
+	struct mutex lock;	/* open, order of up and down */
+	bool open;
+	bool port_up;
+	unsigned long events;
+	struct work_struct work;
+	struct work_struct link_work;
+	bool announce;
+	bool setting_mtu;
+	union ib_gid local_gid;
+	u32 mcast_mtu;
+	u32 admin_mtu;
+	bool umcast;
+	struct dentry *debugfs[2];
+};
+
+static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
+{
+	return netdev_priv(ndev);
+}
+
+/* ---- ipoib_main.c ------------------------------------------------------- */
+
+extern struct workqueue_struct *ipoib_wq;
+extern struct ib_sa_client ipoib_sa;
+extern unsigned int ipoib_sendq_size;
+extern unsigned int ipoib_recvq_size;
+
+struct ipoib_dev *ipoib_dev_create(struct ipoib_port *port, u16 pkey);
+int ipoib_dev_register(struct ipoib_dev *dev);
+void ipoib_dev_unregister(struct ipoib_dev *dev);
+void ipoib_dev_destroy(struct ipoib_dev *dev);
+void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev);
+void ipoib_dev_link_up(struct ipoib_dev *dev);
+int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
+void ipoib_drop(struct net_device *ndev, struct sk_buff *skb,
+		enum skb_drop_reason reason);
+
+/* ---- ipoib_port.c ------------------------------------------------------- */
+
+struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num);
+void ipoib_port_destroy(struct ipoib_port *port);
+void ipoib_port_put(struct ipoib_port *port);
+void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
+void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
+int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent);
+void ipoib_channel_destroy(struct ipoib_channel *ch);
+int ipoib_channel_get(struct ipoib_channel *ch);
+void ipoib_channel_put(struct ipoib_channel *ch);
+void ipoib_channel_barrier(struct ipoib_channel *ch);
+bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
+
+/* ---- ipoib_ib.c --------------------------------------------------------- */
+
+int ipoib_poll(struct napi_struct *napi, int budget);
+u32 ipoib_rx_head_size(u32 head_len);
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size);
+void ipoib_rxq_free(struct ipoib_rxq *rxq);
+void ipoib_rxq_refill(struct ipoib_rxq *rxq);
+void ipoib_channel_refill_timer(struct timer_list *t);
+int ipoib_ud_create(struct ipoib_dev *dev);
+void ipoib_ud_destroy(struct ipoib_dev *dev);
+int ipoib_ud_start(struct ipoib_dev *dev);
+void ipoib_ud_stop(struct ipoib_dev *dev);
+int ipoib_ud_restart(struct ipoib_dev *dev);
+void ipoib_ud_repair(struct ipoib_dev *dev);
+int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey);
+int ipoib_ud_pkey_moved(struct ipoib_dev *dev);
+netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
+			  struct ipoib_ah *ah, u32 qpn);
+void ipoib_ud_kick(struct ipoib_txq *txq);
+
+/* ---- ipoib_path.c ------------------------------------------------------- */
+
+int ipoib_path_port_init(struct ipoib_port *port);
+void ipoib_path_port_exit(struct ipoib_port *port);
+void ipoib_path_revalidate(struct ipoib_port *port);
+struct ipoib_ah *ipoib_ah_create(struct ipoib_port *port,
+				 struct rdma_ah_attr *attr);
+void ipoib_ah_retire(struct ipoib_port *port, struct ipoib_ah *ah);
+int ipoib_neigh_init(struct ipoib_dev *dev);
+void ipoib_neigh_exit(struct ipoib_dev *dev);
+void ipoib_neigh_open(struct ipoib_dev *dev);
+void ipoib_neigh_stop(struct ipoib_dev *dev);
+netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+			     const u8 *addr, __be16 proto);
+void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
+const char *ipoib_path_state_name(enum ipoib_path_state state);
+
+/* ---- ipoib_multicast.c -------------------------------------------------- */
+
+int ipoib_mcast_init(struct ipoib_dev *dev);
+void ipoib_mcast_exit(struct ipoib_dev *dev);
+void ipoib_mcast_start(struct ipoib_dev *dev);
+void ipoib_mcast_stop(struct ipoib_dev *dev);
+void ipoib_mcast_resync(struct ipoib_dev *dev);
+void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave);
+void ipoib_mcast_detach_all(struct ipoib_dev *dev);
+bool ipoib_mcast_is_up(struct ipoib_dev *dev);
+netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+			     const u8 *addr);
+void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
+		      union ib_gid *mgid);
+const char *ipoib_mcast_state_name(enum ipoib_mcast_state state);
+
+/* ---- ipoib_netlink.c, ipoib_sysfs.c, ipoib_ethtool.c, ipoib_fs.c -------- */
+
+extern struct rtnl_link_ops ipoib_link_ops;
+extern const struct attribute_group ipoib_sysfs_group;
+extern const struct ethtool_ops ipoib_ethtool_ops;
+
+#if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG)
+void ipoib_fs_init(void);
+void ipoib_fs_exit(void);
+void ipoib_fs_add(struct ipoib_dev *dev);
+void ipoib_fs_del(struct ipoib_dev *dev);
+extern int ipoib_debug_level;
+extern int ipoib_mcast_debug_level;
+#else
+static inline void ipoib_fs_init(void) { }
+static inline void ipoib_fs_exit(void) { }
+static inline void ipoib_fs_add(struct ipoib_dev *dev) { }
+static inline void ipoib_fs_del(struct ipoib_dev *dev) { }
+#define ipoib_debug_level 0
+#define ipoib_mcast_debug_level 0
+#endif
+
+#if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG_DATA)
+extern int ipoib_data_debug_level;
+#else
+#define ipoib_data_debug_level 0
+#endif
+
+/* Documented parameters turn these on; dynamic debug is not involved. */
+#define ipoib_dbg(dev, fmt, ...)					\
+do {									\
+	if (unlikely(ipoib_debug_level > 0))				\
+		netdev_printk(KERN_DEBUG, (dev)->ndev, fmt, ##__VA_ARGS__); \
+} while (0)
+
+#define ipoib_dbg_mcast(dev, fmt, ...)					\
+do {									\
+	if (unlikely(ipoib_mcast_debug_level > 0))			\
+		netdev_printk(KERN_DEBUG, (dev)->ndev, fmt, ##__VA_ARGS__); \
+} while (0)
+
+#define ipoib_dbg_data(dev, fmt, ...)					\
+do {									\
+	if (unlikely(ipoib_data_debug_level > 0))			\
+		netdev_printk(KERN_DEBUG, (dev)->ndev, fmt, ##__VA_ARGS__); \
+} while (0)
+
+#endif /* IPOIB_H */

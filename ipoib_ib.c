@@ -1,0 +1,1306 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Datagram engine: UD QPs, transmit queues, receive queues, NAPI
+ *
+ * This is the hot room.  A packet that is sent takes its queue's TX lock and
+ * nothing else; work requests gather in a chain while the stack announces
+ * more and are posted together, the last one signalled.  A completion retires
+ * everything before it.  Received packets come out of the channel's NAPI:
+ * small ones are copied and their buffer stays where it is, others become an
+ * skb around the buffer, which the page pool gets back when the stack is done.
+ * Buffers are posted again in chains.
+ *
+ * Objects: struct ipoib_ud with its QP and struct ipoib_txq (one interface),
+ * struct ipoib_rxq (a channel, or one interface where the HCA has no SRQ for
+ * UD).  Locks: none of its own; see the structures.
+ *
+ * RFC 4391 sections 6 (encapsulation) and 4 (Q_Key, MTU of the link); IBA
+ * volume 1 chapters 10 and 11 (verbs, QP states).
+ */
+#include <linux/icmpv6.h>
+#include <linux/if_arp.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <net/ndisc.h>
+#include <net/netdev_queues.h>
+#include <net/page_pool/helpers.h>
+
+#include "ipoib.h"
+#include "ipoib_trace.h"
+
+/* Room before the GRH, so that the IP header stands on a cache line. */
+#define IPOIB_RX_PAD		(NET_SKB_PAD - IPOIB_GRH_LEN - IPOIB_ENCAP_LEN)
+#define IPOIB_COPYBREAK		256
+/* Packets in flight beyond which a completion interrupt is asked for. */
+#define IPOIB_TX_ARM		16
+#define IPOIB_WR_MARKER		BIT_ULL(63)
+#define IPOIB_DRAIN_TIMEOUT	HZ
+
+/* ---- receive queues ----------------------------------------------------- */
+
+/* The HCA's view of a buffer; with virtual DMA that is the address itself. */
+static u64 ipoib_rx_addr(struct ipoib_channel *ch, void *va)
+{
+	struct page *page;
+
+	if (ib_uses_virt_dma(ch->port->ca))
+		return (uintptr_t)va;
+	page = virt_to_head_page(va);
+	return page_pool_get_dma_addr(page) + (va - page_address(page));
+}
+
+static void ipoib_rx_sync(struct ipoib_channel *ch, void *va, u32 len)
+{
+	if (!ib_uses_virt_dma(ch->port->ca))
+		ib_dma_sync_single_for_cpu(ch->port->ca, ipoib_rx_addr(ch, va),
+					   len, DMA_FROM_DEVICE);
+}
+
+static void *ipoib_rx_alloc(struct ipoib_channel *ch, u32 size)
+{
+	unsigned int offset;
+	struct page *page;
+
+	page = page_pool_dev_alloc_frag(ch->pool, &offset, size);
+	return likely(page) ? page_address(page) + offset : NULL;
+}
+
+static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
+			       struct ipoib_rx_slot *slot)
+{
+	void *va;
+
+	if (!slot->head) {
+		va = ipoib_rx_alloc(ch, ch->head_size);
+		if (unlikely(!va))
+			return false;
+		slot->head = va + IPOIB_RX_PAD;
+	}
+	if (ch->tail_len && !slot->tail) {
+		slot->tail = ipoib_rx_alloc(ch, ch->tail_len);
+		if (unlikely(!slot->tail))
+			return false;
+	}
+	return true;
+}
+
+/* Take up to a chain of free slots, give them buffers; how many? */
+static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
+{
+	u32 n;
+
+	for (n = 0; n < IPOIB_POST_BATCH && n < rxq->nfree; n++) {
+		u32 idx = rxq->free[rxq->nfree - 1 - n];
+		struct ipoib_rx_slot *slot = &rxq->slots[idx];
+
+		if (!ipoib_rx_slot_fill(rxq->ch, slot))
+			break;
+		rxq->wr[n].wr_id = idx;
+		rxq->sge[n][0].addr = ipoib_rx_addr(rxq->ch, slot->head);
+		if (slot->tail)
+			rxq->sge[n][1].addr = ipoib_rx_addr(rxq->ch,
+							    slot->tail);
+	}
+	return n;
+}
+
+/* Post the first @n requests of the chain; how many did the HCA take? */
+static u32 ipoib_rxq_post(struct ipoib_rxq *rxq, u32 n)
+{
+	const struct ib_recv_wr *bad;
+	int ret;
+
+	rxq->wr[n - 1].next = NULL;
+	if (rxq->srq)
+		ret = ib_post_srq_recv(rxq->srq, rxq->wr, &bad);
+	else
+		ret = ib_post_recv(rxq->qp, rxq->wr, &bad);
+	if (n < IPOIB_POST_BATCH)
+		rxq->wr[n - 1].next = &rxq->wr[n];
+
+	return likely(!ret) ? n : bad - rxq->wr;
+}
+
+/**
+ * ipoib_rxq_refill - post every slot that is free
+ * @rxq: receive queue
+ *
+ * What can't be posted now (no memory, a failing HCA) stays free and is tried
+ * again by the channel's refill timer, so that no slot is ever lost.
+ *
+ * Context: the channel's NAPI, or any while that is disabled.
+ */
+void ipoib_rxq_refill(struct ipoib_rxq *rxq)
+{
+	u32 i, n, posted;
+
+	while (rxq->nfree) {
+		n = ipoib_rxq_chain(rxq);
+		if (unlikely(!n))
+			goto later;
+		/* Marked first: with an SRQ others' packets land at once. */
+		for (i = 0; i < n; i++)
+			rxq->slots[rxq->wr[i].wr_id].posted = true;
+		posted = ipoib_rxq_post(rxq, n);
+		/* The chain's first is the stack's top, so the rest remains. */
+		rxq->nfree -= posted;
+		if (unlikely(posted < n)) {
+			for (i = posted; i < n; i++)
+				rxq->slots[rxq->wr[i].wr_id].posted = false;
+			goto later;
+		}
+	}
+	return;
+later:
+	if (list_empty(&rxq->dirty))
+		list_add_tail(&rxq->dirty, &rxq->ch->dirty);
+	mod_timer(&rxq->ch->refill_timer, jiffies + 1);
+}
+
+void ipoib_channel_refill_timer(struct timer_list *t)
+{
+	struct ipoib_channel *ch =
+		container_of(t, struct ipoib_channel, refill_timer);
+
+	napi_schedule(&ch->napi);
+}
+
+/**
+ * ipoib_rx_head_size - octets to allocate for the first part of a buffer
+ * @head_len: octets of a datagram it shall take
+ */
+u32 ipoib_rx_head_size(u32 head_len)
+{
+	return SKB_DATA_ALIGN(IPOIB_RX_PAD + IPOIB_GRH_LEN + head_len) +
+	       SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+}
+
+/* Prepare the chain of requests once. */
+static void ipoib_rxq_link(struct ipoib_rxq *rxq)
+{
+	struct ipoib_channel *ch = rxq->ch;
+	u32 lkey = ch->port->pd->local_dma_lkey;
+	int i;
+
+	for (i = 0; i < IPOIB_POST_BATCH; i++) {
+		rxq->sge[i][0].lkey = lkey;
+		rxq->sge[i][0].length = IPOIB_GRH_LEN + ch->head_len;
+		rxq->sge[i][1].lkey = lkey;
+		rxq->sge[i][1].length = ch->tail_len;
+		rxq->wr[i].sg_list = rxq->sge[i];
+		rxq->wr[i].num_sge = ch->tail_len ? 2 : 1;
+		rxq->wr[i].next = i + 1 < IPOIB_POST_BATCH ?
+				  &rxq->wr[i + 1] : NULL;
+	}
+}
+
+/**
+ * ipoib_rxq_alloc - make the slots of a receive queue, without buffers
+ * @rxq: zeroed
+ * @ch: channel that serves it
+ * @size: slots, at most 65536
+ * Return: 0 or -ENOMEM
+ */
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size)
+{
+	u32 i;
+
+	rxq->slots = kvcalloc(size, sizeof(*rxq->slots), GFP_KERNEL);
+	rxq->free = kvcalloc(size, sizeof(*rxq->free), GFP_KERNEL);
+	if (!rxq->slots || !rxq->free) {
+		ipoib_rxq_free(rxq);
+		return -ENOMEM;
+	}
+	for (i = 0; i < size; i++)
+		rxq->free[i] = i;
+	rxq->nfree = size;
+	rxq->size = size;
+	rxq->ch = ch;
+	INIT_LIST_HEAD(&rxq->dirty);
+	ipoib_rxq_link(rxq);
+	return 0;
+}
+
+static void ipoib_rx_put(struct ipoib_channel *ch, void *va)
+{
+	if (va)
+		page_pool_put_full_page(ch->pool, virt_to_head_page(va),
+					false);
+}
+
+/**
+ * ipoib_rxq_free - give all buffers back, posted or not
+ * @rxq: receive queue
+ *
+ * The SRQ or QP they were posted to must be gone.
+ */
+void ipoib_rxq_free(struct ipoib_rxq *rxq)
+{
+	u32 i;
+
+	for (i = 0; rxq->slots && i < rxq->size; i++) {
+		ipoib_rx_put(rxq->ch, rxq->slots[i].head);
+		ipoib_rx_put(rxq->ch, rxq->slots[i].tail);
+	}
+	kvfree(rxq->slots);
+	kvfree(rxq->free);
+	rxq->slots = NULL;
+	rxq->free = NULL;
+}
+
+/* ---- receive path ------------------------------------------------------- */
+
+/* Packets of one interface, counted once when another one's turn comes. */
+struct ipoib_rx_batch {
+	struct net_device *ndev;
+	u32 packets;
+	u32 bytes;
+};
+
+static void ipoib_rx_count(struct ipoib_rx_batch *batch)
+{
+	struct pcpu_sw_netstats *stats;
+
+	if (!batch->packets)
+		return;
+	stats = this_cpu_ptr(batch->ndev->tstats);
+	u64_stats_update_begin(&stats->syncp);
+	u64_stats_add(&stats->rx_packets, batch->packets);
+	u64_stats_add(&stats->rx_bytes, batch->bytes);
+	u64_stats_update_end(&stats->syncp);
+	batch->packets = 0;
+	batch->bytes = 0;
+}
+
+static noinline void ipoib_rx_error(struct ipoib_dev *dev,
+				    const struct ib_wc *wc)
+{
+	if (wc->status == IB_WC_WR_FLUSH_ERR)
+		return;
+	DEV_STATS_INC(dev->ndev, rx_errors);
+	if (wc->status == IB_WC_LOC_LEN_ERR)
+		DEV_STATS_INC(dev->ndev, rx_length_errors);
+	ipoib_dbg(dev, "receive failed: %s, vendor error %#x\n",
+		  ib_wc_status_msg(wc->status), wc->vendor_err);
+}
+
+/*
+ * A peer's LID shows in what it sends.  ARP and neighbour discovery carry its
+ * link-layer address, so a path that leads elsewhere is found out here.
+ */
+static noinline void ipoib_rx_learn_arp(struct ipoib_dev *dev, const void *pkt,
+					u32 len, u16 slid)
+{
+	const struct arphdr *arp = pkt;
+
+	if (len >= sizeof(*arp) + INFINIBAND_ALEN &&
+	    arp->ar_hrd == htons(ARPHRD_INFINIBAND) &&
+	    arp->ar_hln == INFINIBAND_ALEN)
+		ipoib_path_learn(dev, pkt + sizeof(*arp), slid);
+}
+
+static noinline void ipoib_rx_learn_nd(struct ipoib_dev *dev, const void *pkt,
+				       u32 len, u16 slid)
+{
+	const struct nd_msg *nd = pkt + sizeof(struct ipv6hdr);
+	const u8 *opt = nd->opt;
+
+	/* The option: type, length in octets of eight, 2 of padding. */
+	if (len < sizeof(struct ipv6hdr) + sizeof(*nd) + 4 + INFINIBAND_ALEN)
+		return;
+	if (nd->icmph.icmp6_type != NDISC_NEIGHBOUR_SOLICITATION &&
+	    nd->icmph.icmp6_type != NDISC_NEIGHBOUR_ADVERTISEMENT)
+		return;
+	if ((opt[0] == ND_OPT_SOURCE_LL_ADDR ||
+	     opt[0] == ND_OPT_TARGET_LL_ADDR) && opt[1] == 3)
+		ipoib_path_learn(dev, opt + 4, slid);
+}
+
+static void ipoib_rx_learn(struct ipoib_dev *dev, __be16 proto,
+			   const void *pkt, u32 len, u16 slid)
+{
+	const struct ipv6hdr *ip6 = pkt;
+
+	if (likely(proto == htons(ETH_P_IP)))
+		return;
+	if (proto == htons(ETH_P_ARP))
+		ipoib_rx_learn_arp(dev, pkt, len, slid);
+	else if (proto == htons(ETH_P_IPV6) && len >= sizeof(*ip6) &&
+		 unlikely(ip6->nexthdr == IPPROTO_ICMPV6))
+		ipoib_rx_learn_nd(dev, pkt, len, slid);
+}
+
+/* How a packet with a multicast DGID is classed; false: it is our own. */
+static bool ipoib_rx_multicast(struct ipoib_dev *dev, const struct ib_wc *wc,
+			       const struct ib_grh *grh, u8 *type)
+{
+	if (dev->ud.check_loop && wc->slid == READ_ONCE(dev->ud.lid) &&
+	    wc->src_qp == dev->ud.qp.ib->qp_num &&
+	    grh->sgid.global.interface_id ==
+	    dev->local_gid.global.interface_id)
+		return false;
+	*type = memcmp(&grh->dgid, dev->ndev->broadcast + 4,
+		       sizeof(grh->dgid)) ?
+		PACKET_MULTICAST : PACKET_BROADCAST;
+	DEV_STATS_INC(dev->ndev, multicast);
+	return true;
+}
+
+/* The part of a datagram that did not fit the head. */
+static void ipoib_rx_add_tail(struct ipoib_channel *ch, struct sk_buff *skb,
+			      struct ipoib_rx_slot *slot, u32 len)
+{
+	struct page *page = virt_to_head_page(slot->tail);
+
+	ipoib_rx_sync(ch, slot->tail, len);
+	skb_add_rx_frag(skb, 0, page, slot->tail - page_address(page), len,
+			ch->tail_len);
+	slot->tail = NULL;
+}
+
+/*
+ * Make an skb of a datagram of @len octets with its encapsulation.  In front
+ * of it goes an empty link-layer address, as the stack expects of this kind
+ * of device (dev->hard_header_len).
+ */
+static struct sk_buff *ipoib_rx_skb(struct ipoib_channel *ch,
+				    struct ipoib_rx_slot *slot, u32 len)
+{
+	u32 headlen = min(len, ch->head_len);
+	struct sk_buff *skb;
+	void *hdr;
+
+	if (len <= IPOIB_COPYBREAK + IPOIB_ENCAP_LEN) {
+		skb = napi_alloc_skb(&ch->napi, INFINIBAND_ALEN + len);
+		if (unlikely(!skb))
+			return NULL;
+		hdr = __skb_put(skb, INFINIBAND_ALEN + len);
+		memcpy(hdr + INFINIBAND_ALEN, slot->head + IPOIB_GRH_LEN, len);
+	} else {
+		skb = napi_build_skb(slot->head - IPOIB_RX_PAD, ch->head_size);
+		if (unlikely(!skb))
+			return NULL;
+		slot->head = NULL;
+		skb_mark_for_recycle(skb);
+		skb_reserve(skb, IPOIB_RX_PAD + IPOIB_GRH_LEN -
+				 INFINIBAND_ALEN);
+		hdr = __skb_put(skb, INFINIBAND_ALEN + headlen);
+		if (len > headlen)
+			ipoib_rx_add_tail(ch, skb, slot, len - headlen);
+	}
+	memset(hdr, 0, INFINIBAND_ALEN);
+	skb_reset_mac_header(skb);
+	__skb_pull(skb, IPOIB_HARD_LEN);
+	return skb;
+}
+
+static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_dev *dev,
+			    struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+			    struct ipoib_rx_batch *batch)
+{
+	struct net_device *ndev = dev->ndev;
+	struct ipoib_encap *encap = slot->head + IPOIB_GRH_LEN;
+	u8 type = PACKET_HOST;
+	struct sk_buff *skb;
+	__be16 proto;
+	u32 len;
+
+	ipoib_rx_sync(ch, slot->head, IPOIB_GRH_LEN + ch->head_len);
+	if (unlikely(wc->byte_len < IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)) {
+		DEV_STATS_INC(ndev, rx_errors);
+		DEV_STATS_INC(ndev, rx_length_errors);
+		return;
+	}
+	if (wc->wc_flags & IB_WC_GRH) {
+		const struct ib_grh *grh = slot->head;
+
+		if (grh->dgid.raw[0] == 0xff &&
+		    !ipoib_rx_multicast(dev, wc, grh, &type))
+			return;
+	}
+
+	len = wc->byte_len - IPOIB_GRH_LEN;
+	proto = encap->proto;
+	ipoib_rx_learn(dev, proto, encap + 1,
+		       min(len, ch->head_len) - IPOIB_ENCAP_LEN, wc->slid);
+
+	skb = ipoib_rx_skb(ch, slot, len);
+	if (unlikely(!skb)) {
+		DEV_STATS_INC(ndev, rx_dropped);
+		return;
+	}
+	skb->protocol = proto;
+	skb->pkt_type = type;
+	skb->dev = ndev;
+	if (wc->wc_flags & IB_WC_IP_CSUM_OK &&
+	    likely(ndev->features & NETIF_F_RXCSUM))
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+
+	if (batch->ndev != ndev) {
+		ipoib_rx_count(batch);
+		batch->ndev = ndev;
+	}
+	batch->packets++;
+	batch->bytes += skb->len;
+	napi_gro_receive(&ch->napi, skb);
+}
+
+static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
+			      struct ipoib_rx_batch *batch)
+{
+	struct ipoib_qp *qp = wc->qp->qp_context;
+	struct ipoib_rxq *rxq = qp->rxq;
+	struct ipoib_rx_slot *slot;
+
+	/* Anything that is not outstanding is left over from a rebuilt QP. */
+	if (unlikely(wc->wr_id >= rxq->size))
+		return;
+	slot = &rxq->slots[wc->wr_id];
+	if (unlikely(!slot->posted))
+		return;
+	slot->posted = false;
+
+	if (likely(wc->status == IB_WC_SUCCESS))
+		ipoib_rx_packet(ch, qp->dev, slot, wc, batch);
+	else
+		ipoib_rx_error(qp->dev, wc);
+
+	rxq->free[rxq->nfree++] = wc->wr_id;
+	if (rxq->nfree == 1 && list_empty(&rxq->dirty))
+		list_add_tail(&rxq->dirty, &ch->dirty);
+	if (rxq->nfree >= IPOIB_POST_BATCH)
+		ipoib_rxq_refill(rxq);
+}
+
+/* Up to @budget packets; *@empty: the CQ had no more. */
+static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
+{
+	struct ipoib_rx_batch batch = { };
+	int i, n, want, done = 0;
+
+	*empty = false;
+	while (done < budget && !*empty) {
+		want = min(budget - done, IPOIB_WC_BATCH);
+		n = ib_poll_cq(ch->rx_cq, want, ch->wc);
+		*empty = n < want;
+		for (i = 0; i < n; i++)
+			ipoib_rx_complete(ch, &ch->wc[i], &batch);
+		done += max(n, 0);
+	}
+	ipoib_rx_count(&batch);
+	return done;
+}
+
+static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
+{
+	struct ipoib_rxq *rxq, *next;
+	LIST_HEAD(dirty);
+
+	list_splice_init(&ch->dirty, &dirty);
+	list_for_each_entry_safe(rxq, next, &dirty, dirty) {
+		list_del_init(&rxq->dirty);
+		ipoib_rxq_refill(rxq);
+	}
+}
+
+/* ---- transmit completions ----------------------------------------------- */
+
+static u32 ipoib_txq_free(const struct ipoib_txq *txq)
+{
+	return txq->size - (txq->head - READ_ONCE(txq->tail));
+}
+
+static void ipoib_tx_unmap(struct ipoib_txq *txq, struct ipoib_tx_slot *slot)
+{
+	struct ib_device *ca = txq->dev->port->ca;
+	struct ipoib_tx_map *map;
+	u32 i;
+
+	if (!slot->nmap)
+		return;
+	map = &txq->map[(slot - txq->slots) * IPOIB_MAX_SGE];
+	for (i = 0; i < slot->nmap; i++)
+		ib_dma_unmap_page(ca, map[i].addr, map[i].len, DMA_TO_DEVICE);
+}
+
+/* Retire the packets before sequence number @end. */
+static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
+{
+	u32 tail = txq->tail, packets = 0, bytes = 0;
+	struct pcpu_sw_netstats *stats;
+
+	for (; tail != end; tail++) {
+		struct ipoib_tx_slot *slot =
+			&txq->slots[tail & (txq->size - 1)];
+
+		ipoib_tx_unmap(txq, slot);
+		packets++;
+		bytes += slot->bytes;
+		napi_consume_skb(slot->skb, budget);
+	}
+	if (!packets)
+		return;
+
+	stats = this_cpu_ptr(txq->dev->ndev->tstats);
+	u64_stats_update_begin(&stats->syncp);
+	u64_stats_add(&stats->tx_packets, packets);
+	u64_stats_add(&stats->tx_bytes, bytes);
+	u64_stats_update_end(&stats->syncp);
+
+	/* Pairs with READ_ONCE() in ipoib_txq_free() */
+	WRITE_ONCE(txq->tail, tail);
+	txq->done.reaps++;
+	__netif_txq_completed_wake(txq->nq, packets, bytes,
+				   ipoib_txq_free(txq), txq->size / 4,
+				   !READ_ONCE(txq->dev->ud.running));
+}
+
+static noinline void ipoib_tx_error(struct ipoib_txq *txq,
+				    const struct ib_wc *wc)
+{
+	struct ipoib_dev *dev = txq->dev;
+
+	txq->done.errors++;
+	DEV_STATS_INC(dev->ndev, tx_errors);
+	if (wc->status == IB_WC_WR_FLUSH_ERR)
+		return;
+	if (net_ratelimit())
+		netdev_warn(dev->ndev, "send failed: %s, vendor error %#x\n",
+			    ib_wc_status_msg(wc->status), wc->vendor_err);
+	ipoib_dev_event(dev, IPOIB_EV_SQ_ERROR);
+}
+
+static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
+{
+	struct ipoib_qp *qp = wc->qp->qp_context;
+	struct ipoib_txq *txq = qp->txq;
+	u32 seq = wc->wr_id;
+
+	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
+		complete(&qp->drained);
+		return;
+	}
+	/* Not in flight: left over from a rebuilt QP. */
+	if (unlikely(seq - txq->tail >= READ_ONCE(txq->head) - txq->tail))
+		return;
+	if (unlikely(wc->status != IB_WC_SUCCESS))
+		ipoib_tx_error(txq, wc);
+	ipoib_txq_retire(txq, seq + 1, budget);
+}
+
+static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
+{
+	int i, n, done = 0;
+
+	/*
+	 * Cleared before the CQ is looked at: who posts after this and still
+	 * reads it set has his interrupt to come, or the timer.
+	 */
+	WRITE_ONCE(ch->tx_armed, false);
+	do {
+		n = ib_poll_cq(ch->tx_cq, IPOIB_WC_BATCH, ch->wc);
+		for (i = 0; i < n; i++)
+			ipoib_tx_complete(&ch->wc[i], budget);
+		done += max(n, 0);
+	} while (n == IPOIB_WC_BATCH);
+	return done;
+}
+
+/* ---- NAPI --------------------------------------------------------------- */
+
+/* Once the CQs were emptied past what they held when the barrier was asked. */
+static void ipoib_poll_flush(struct ipoib_channel *ch, int done, bool empty)
+{
+	ch->flush_left -= done;
+	if (!empty && ch->flush_left > 0)
+		return;
+	napi_gro_flush(&ch->napi, false);
+	WRITE_ONCE(ch->flush, IPOIB_FLUSH_DONE);
+}
+
+/**
+ * ipoib_poll - NAPI of a channel
+ * @napi: &ipoib_channel.napi
+ * @budget: packets to receive at most; send completions come on top
+ * Return: packets received
+ */
+int ipoib_poll(struct napi_struct *napi, int budget)
+{
+	struct ipoib_channel *ch =
+		container_of(napi, struct ipoib_channel, napi);
+	int done, reaped;
+	bool empty;
+
+	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_DONE)) {
+		/* The core passed on what GRO held when the last poll ended. */
+		WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
+		complete(&ch->flushed);
+	}
+
+	reaped = ipoib_tx_reap(ch, budget);
+	if (unlikely(!budget))
+		return 0;
+	done = ipoib_rx_poll(ch, budget, &empty);
+	if (!list_empty(&ch->dirty))
+		ipoib_rx_refill_dirty(ch);
+	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_ASKED))
+		ipoib_poll_flush(ch, done + reaped, empty);
+
+	if (done < budget && napi_complete_done(napi, done)) {
+		if (ib_req_notify_cq(ch->rx_cq, IB_CQ_NEXT_COMP |
+				     IB_CQ_REPORT_MISSED_EVENTS) > 0 ||
+		    unlikely(READ_ONCE(ch->flush)))
+			napi_schedule(napi);
+	}
+	return done;
+}
+
+/* ---- transmit path ------------------------------------------------------ */
+
+/*
+ * Completions are mostly reaped by the polls that receiving brings about, and
+ * raise no interrupt of their own.  One is asked for when the queue fills;
+ * for the rest a timer of one tick bounds the delay.
+ */
+static void ipoib_txq_watch(struct ipoib_txq *txq)
+{
+	struct ipoib_channel *ch = txq->ch;
+
+	if (netif_xmit_stopped(txq->nq) ||
+	    (txq->head - READ_ONCE(txq->tail) >= IPOIB_TX_ARM &&
+	     !READ_ONCE(ch->tx_armed))) {
+		WRITE_ONCE(ch->tx_armed, true);
+		txq->stat.arms++;
+		if (ib_req_notify_cq(ch->tx_cq, IB_CQ_NEXT_COMP |
+				     IB_CQ_REPORT_MISSED_EVENTS) > 0)
+			napi_schedule(&ch->napi);
+	}
+	if (!timer_pending(&txq->timer)) {
+		txq->idle = 1;
+		mod_timer(&txq->timer, jiffies + 1);
+	}
+}
+
+static void ipoib_txq_timer(struct timer_list *t)
+{
+	struct ipoib_txq *txq = container_of(t, struct ipoib_txq, timer);
+	u32 tail = READ_ONCE(txq->tail);
+
+	if (READ_ONCE(txq->head) == tail)
+		return;
+	if (tail == txq->timer_tail)
+		txq->idle = min(2 * txq->idle, HZ / 10UL);
+	else
+		txq->idle = 1;
+	txq->timer_tail = tail;
+	napi_schedule(&txq->ch->napi);
+	mod_timer(&txq->timer, jiffies + txq->idle);
+}
+
+static void ipoib_txq_post(struct ipoib_txq *txq)
+{
+	struct ipoib_tx_wr *last = &txq->chain[txq->chained - 1];
+	const struct ib_send_wr *bad;
+
+	last->ud.wr.send_flags |= IB_SEND_SIGNALED;
+	last->ud.wr.next = NULL;
+	txq->stat.posts++;
+	if (unlikely(ib_post_send(txq->qp, &txq->chain[0].ud.wr, &bad))) {
+		/*
+		 * Requests after the failed one were not posted, those before
+		 * it have nobody to report them: rebuild the QP, which retires
+		 * all of them.
+		 */
+		txq->stat.post_errors++;
+		DEV_STATS_INC(txq->dev->ndev, tx_errors);
+		ipoib_dev_event(txq->dev, IPOIB_EV_RESTART);
+	}
+	if (txq->chained < IPOIB_POST_BATCH)
+		last->ud.wr.next = &last[1].ud.wr;
+	txq->chained = 0;
+	ipoib_txq_watch(txq);
+}
+
+/**
+ * ipoib_ud_kick - post what waits for more that did not come
+ * @txq: transmit queue, its TX lock held
+ *
+ * To be called when a packet that the stack said would follow ends elsewhere.
+ */
+void ipoib_ud_kick(struct ipoib_txq *txq)
+{
+	if (txq->chained && !netdev_xmit_more())
+		ipoib_txq_post(txq);
+}
+
+/* Note a piece of the request under construction. */
+static bool ipoib_tx_sge(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
+			 struct ib_sge *sge, u64 addr, u32 len)
+{
+	struct ipoib_tx_map *map;
+
+	sge->addr = addr;
+	sge->length = len;
+	if (!txq->map)
+		return true;
+	if (unlikely(ib_dma_mapping_error(txq->dev->port->ca, addr)))
+		return false;
+	map = &txq->map[(slot - txq->slots) * IPOIB_MAX_SGE + slot->nmap++];
+	map->addr = addr;
+	map->len = len;
+	return true;
+}
+
+/* Fill in the gather list behind the first @hlen octets; entries or -errno. */
+static int ipoib_tx_map(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
+			struct ib_sge *sge, struct sk_buff *skb, u32 hlen)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+	struct ib_device *ca = txq->dev->port->ca;
+	u32 len = skb_headlen(skb) - hlen;
+	int i, n = 0;
+	u64 addr;
+
+	slot->nmap = 0;
+	if (len) {
+		addr = ib_dma_map_single(ca, skb->data + hlen, len,
+					 DMA_TO_DEVICE);
+		if (!ipoib_tx_sge(txq, slot, &sge[n++], addr, len))
+			goto err_unmap;
+	}
+	for (i = 0; i < info->nr_frags; i++) {
+		const skb_frag_t *frag = &info->frags[i];
+
+		len = skb_frag_size(frag);
+		addr = ib_dma_map_page(ca, skb_frag_page(frag),
+				       skb_frag_off(frag), len, DMA_TO_DEVICE);
+		if (!ipoib_tx_sge(txq, slot, &sge[n++], addr, len))
+			goto err_unmap;
+	}
+	return n;
+
+err_unmap:
+	ipoib_tx_unmap(txq, slot);
+	return -EIO;
+}
+
+/* Complete the request for a packet to be cut by the HCA; header octets. */
+static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
+{
+	u32 hlen = skb_tcp_all_headers(skb);
+
+	if (unlikely(!pskb_may_pull(skb, hlen)))
+		return -ENOMEM;
+	ud->wr.opcode = IB_WR_LSO;
+	ud->header = skb->data;
+	ud->hlen = hlen;
+	ud->mss = skb_shinfo(skb)->gso_size;
+	return hlen;
+}
+
+/**
+ * ipoib_ud_send - send a packet as datagram
+ * @txq: queue, its TX lock held
+ * @skb: link-layer address, encapsulation, payload; always consumed
+ * @ah: where to, valid under RCU
+ * @qpn: QP there
+ * Return: NETDEV_TX_OK
+ */
+netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
+			  struct ipoib_ah *ah, u32 qpn)
+{
+	struct ipoib_tx_slot *slot = &txq->slots[txq->head & (txq->size - 1)];
+	struct ipoib_tx_wr *w = &txq->chain[txq->chained];
+	struct ipoib_dev *dev = txq->dev;
+	int hlen = 0, n;
+	bool kick;
+
+	__skb_pull(skb, INFINIBAND_ALEN);
+	if (unlikely(!READ_ONCE(dev->ud.running)))
+		goto drop;
+	if (skb_is_gso(skb)) {
+		hlen = ipoib_tx_lso(&w->ud, skb);
+		if (unlikely(hlen < 0))
+			goto drop;
+	} else if (unlikely(skb->len > dev->ud.max_len)) {
+		txq->stat.too_long++;
+		goto drop;
+	} else {
+		w->ud.wr.opcode = IB_WR_SEND;
+	}
+
+	n = ipoib_tx_map(txq, slot, w->sge, skb, hlen);
+	if (unlikely(n < 0)) {
+		txq->stat.map_errors++;
+		goto drop;
+	}
+	w->ud.wr.num_sge = n;
+	w->ud.wr.wr_id = txq->head;
+	w->ud.wr.send_flags = skb->ip_summed == CHECKSUM_PARTIAL ?
+			      IB_SEND_IP_CSUM : 0;
+	w->ud.ah = ah->ib;
+	w->ud.remote_qpn = qpn;
+	w->ud.remote_qkey = dev->ud.qkey;
+	w->ud.pkey_index = dev->ud.pkey_index;
+
+	slot->skb = skb;
+	slot->bytes = skb->len;
+	txq->chained++;
+	WRITE_ONCE(txq->head, txq->head + 1);
+
+	skb_tx_timestamp(skb);
+	kick = __netdev_tx_sent_queue(txq->nq, skb->len, netdev_xmit_more());
+	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 1,
+					   txq->size / 4))) {
+		txq->stat.stops++;
+		kick = true;
+	}
+	if (kick || txq->chained == IPOIB_POST_BATCH)
+		ipoib_txq_post(txq);
+	return NETDEV_TX_OK;
+
+drop:
+	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
+	ipoib_ud_kick(txq);
+	return NETDEV_TX_OK;
+}
+
+/* ---- queues and QP ------------------------------------------------------ */
+
+static void ipoib_txq_link(struct ipoib_txq *txq)
+{
+	struct ipoib_port *port = txq->dev->port;
+	int i, j;
+
+	for (i = 0; i < IPOIB_POST_BATCH; i++) {
+		struct ipoib_tx_wr *w = &txq->chain[i];
+
+		w->ud.wr.sg_list = w->sge;
+		w->ud.wr.next = i + 1 < IPOIB_POST_BATCH ? &w[1].ud.wr : NULL;
+		w->ud.port_num = port->num;
+		for (j = 0; j < IPOIB_MAX_SGE; j++)
+			w->sge[j].lkey = port->pd->local_dma_lkey;
+	}
+}
+
+static void ipoib_txq_destroy(struct ipoib_txq *txq)
+{
+	kvfree(txq->slots);
+	kvfree(txq->map);
+	kfree(txq->chain);
+	kfree(txq);
+}
+
+static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
+{
+	struct ipoib_txq *txq;
+
+	txq = kzalloc(sizeof(*txq), GFP_KERNEL);
+	if (!txq)
+		return NULL;
+	txq->dev = dev;
+	txq->ch = &dev->port->channel;
+	txq->nq = netdev_get_tx_queue(dev->ndev, 0);
+	txq->size = dev->port->sendq_size;
+	timer_setup(&txq->timer, ipoib_txq_timer, 0);
+	txq->slots = kvcalloc(txq->size, sizeof(*txq->slots), GFP_KERNEL);
+	txq->chain = kcalloc(IPOIB_POST_BATCH, sizeof(*txq->chain),
+			     GFP_KERNEL);
+	if (!ib_uses_virt_dma(dev->port->ca))
+		txq->map = kvcalloc(txq->size,
+				    IPOIB_MAX_SGE * sizeof(*txq->map),
+				    GFP_KERNEL);
+	if (!txq->slots || !txq->chain ||
+	    (!txq->map && !ib_uses_virt_dma(dev->port->ca))) {
+		ipoib_txq_destroy(txq);
+		return NULL;
+	}
+	ipoib_txq_link(txq);
+	return txq;
+}
+
+/* The QP no longer owns anything: retire what never completed. */
+static void ipoib_txq_purge(struct ipoib_txq *txq)
+{
+	local_bh_disable();
+	ipoib_txq_retire(txq, txq->head, 0);
+	local_bh_enable();
+	netdev_tx_reset_queue(txq->nq);
+}
+
+static void ipoib_ud_qp_event(struct ib_event *event, void *ctx)
+{
+	struct ipoib_qp *qp = ctx;
+
+	if (event->event != IB_EVENT_QP_FATAL)
+		return;		/* of interest to nobody, if not expected */
+	netdev_warn(qp->dev->ndev, "QP %#x: %s\n",
+		    event->element.qp->qp_num, ib_event_msg(event->event));
+	ipoib_dev_event(qp->dev, IPOIB_EV_RESTART);
+}
+
+static u32 ipoib_ud_create_flags(struct ib_device *ca)
+{
+	u64 caps = ca->attrs.kernel_cap_flags;
+	u32 flags = 0;
+
+	if (caps & IBK_UD_TSO)
+		flags |= IB_QP_CREATE_IPOIB_UD_LSO;
+	if (caps & IBK_BLOCK_MULTICAST_LOOPBACK)
+		flags |= IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
+	if (ca->attrs.device_cap_flags & IB_DEVICE_MANAGED_FLOW_STEERING)
+		flags |= IB_QP_CREATE_NETIF_QP;
+	if (caps & IBK_RDMA_NETDEV_OPA)
+		flags |= IB_QP_CREATE_NETDEV_USE;
+	return flags;
+}
+
+static int ipoib_ud_create_qp(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	struct ipoib_channel *ch = &port->channel;
+	struct ipoib_ud *ud = &dev->ud;
+	struct ib_qp_init_attr attr = {
+		.event_handler = ipoib_ud_qp_event,
+		.qp_context = &ud->qp,
+		.send_cq = ch->tx_cq,
+		.recv_cq = ch->rx_cq,
+		.srq = ud->qp.rxq->srq,
+		.cap.max_send_wr = ud->txq->size + 1, /* the marker */
+		.cap.max_send_sge = ud->max_sge,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_UD,
+		.create_flags = ipoib_ud_create_flags(port->ca),
+	};
+	struct ib_qp *qp;
+
+	if (!attr.srq) {
+		attr.cap.max_recv_wr = ud->qp.rxq->size;
+		attr.cap.max_recv_sge = ch->tail_len ? 2 : 1;
+	}
+	qp = ib_create_qp(port->pd, &attr);
+	if (IS_ERR(qp))
+		return PTR_ERR(qp);
+	ud->qp.ib = qp;
+	ud->txq->qp = qp;
+	if (ud->rxq)
+		ud->rxq->qp = qp;
+	ud->check_loop = !(attr.create_flags &
+			   IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK);
+	return 0;
+}
+
+/* A receive queue of its own, for an HCA without SRQ for UD. */
+static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	int ret;
+
+	ud->rxq = kzalloc(sizeof(*ud->rxq), GFP_KERNEL);
+	if (!ud->rxq)
+		return -ENOMEM;
+	ret = ipoib_rxq_alloc(ud->rxq, &dev->port->channel,
+			      dev->port->recvq_size);
+	if (ret) {
+		kfree(ud->rxq);
+		ud->rxq = NULL;
+		return ret;
+	}
+	ud->qp.rxq = ud->rxq;
+	return 0;
+}
+
+/**
+ * ipoib_ud_create - make an interface's queues and its QP
+ * @dev: interface; its port has a channel
+ * Return: 0 or -errno
+ */
+int ipoib_ud_create(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	struct ipoib_ud *ud = &dev->ud;
+	int ret = -ENOMEM;
+
+	mutex_init(&ud->lock);
+	ud->max_sge = min_t(u32, port->ca->attrs.max_send_sge, IPOIB_MAX_SGE);
+	ud->qp.kind = IPOIB_QP_UD;
+	ud->qp.dev = dev;
+	ud->qp.rxq = &port->channel.rxq;
+	init_completion(&ud->qp.drained);
+	ud->txq = ipoib_txq_create(dev);
+	if (!ud->txq)
+		return -ENOMEM;
+	ud->qp.txq = ud->txq;
+
+	if (port->channel.rxq.srq)
+		ret = ipoib_ud_create_qp(dev);
+	if (ret) {
+		/* No SRQ, or one that this HCA does not let a UD QP use. */
+		ret = ipoib_ud_private_rxq(dev);
+		if (ret)
+			goto err_free_txq;
+		ret = ipoib_ud_create_qp(dev);
+		if (ret)
+			goto err_free_rxq;
+	}
+	return 0;
+
+err_free_rxq:
+	ipoib_rxq_free(ud->rxq);
+	kfree(ud->rxq);
+	ud->rxq = NULL;
+err_free_txq:
+	ipoib_txq_destroy(ud->txq);
+	ud->txq = NULL;
+	return ret;
+}
+
+/**
+ * ipoib_ud_destroy - undo ipoib_ud_create(); the interface is down
+ * @dev: interface
+ */
+void ipoib_ud_destroy(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+
+	if (ud->qp.ib)
+		ib_destroy_qp(ud->qp.ib);
+	ud->qp.ib = NULL;
+	if (ud->rxq) {
+		ipoib_rxq_free(ud->rxq);
+		kfree(ud->rxq);
+		ud->rxq = NULL;
+	}
+	ipoib_txq_destroy(ud->txq);
+	ud->txq = NULL;
+}
+
+static int ipoib_ud_to_rts(struct ipoib_dev *dev)
+{
+	struct ib_qp *qp = dev->ud.qp.ib;
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.pkey_index = dev->ud.pkey_index,
+		.port_num = dev->port->num,
+		.qkey = dev->ud.qkey,
+	};
+	int ret;
+
+	ret = ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
+			   IB_QP_PORT | IB_QP_QKEY);
+	if (ret)
+		return ret;
+	attr.qp_state = IB_QPS_RTR;
+	ret = ib_modify_qp(qp, &attr, IB_QP_STATE);
+	if (ret)
+		return ret;
+	attr.qp_state = IB_QPS_RTS;
+	return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
+}
+
+static int ipoib_ud_set_state(struct ipoib_dev *dev, enum ib_qp_state state)
+{
+	struct ib_qp_attr attr = { .qp_state = state };
+
+	return ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_STATE);
+}
+
+/* Have the NAPI fill a private queue: nobody else may touch it now. */
+static void ipoib_ud_fill_private(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch = &dev->port->channel;
+
+	if (!dev->ud.rxq)
+		return;
+	napi_disable(&ch->napi);
+	ipoib_rxq_refill(dev->ud.rxq);
+	napi_enable(&ch->napi);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+}
+
+/**
+ * ipoib_ud_start - bring the QP up
+ * @dev: interface whose channel runs
+ *
+ * Context: process, @dev->ud.lock held.
+ * Return: 0, -ENOENT while the port's table lacks the P_Key, or -errno
+ */
+int ipoib_ud_start(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	int ret;
+
+	lockdep_assert_held(&dev->ud.lock);
+	ret = ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey,
+			   &ud->pkey_index);
+	if (ret)
+		return -ENOENT;
+	if (!ud->qp.ib) {
+		ret = ipoib_ud_create_qp(dev);
+		if (ret)
+			return ret;
+	}
+	ret = ipoib_ud_to_rts(dev);
+	if (ret) {
+		netdev_warn(dev->ndev, "QP can't be started: %pe\n",
+			    ERR_PTR(ret));
+		ipoib_ud_set_state(dev, IB_QPS_RESET);
+		return ret;
+	}
+	ipoib_ud_fill_private(dev);
+	WRITE_ONCE(ud->running, true);
+	netif_tx_wake_all_queues(dev->ndev);
+	return 0;
+}
+
+/* Wait until everything the QP owes was reported; bounded. */
+static void ipoib_ud_drain(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	struct ib_ud_wr marker = {
+		.wr.wr_id = IPOIB_WR_MARKER,
+		.wr.opcode = IB_WR_SEND,
+		.wr.send_flags = IB_SEND_SIGNALED,
+		.ah = dev->port->marker_ah,
+		.remote_qpn = 1,
+		.port_num = dev->port->num,
+	};
+	const struct ib_send_wr *bad;
+
+	reinit_completion(&ud->qp.drained);
+	if (ipoib_ud_set_state(dev, IB_QPS_ERR))
+		return;
+	if (ib_post_send(ud->qp.ib, &marker.wr, &bad))
+		return;
+	local_bh_disable();
+	if (ib_req_notify_cq(dev->port->channel.tx_cq, IB_CQ_NEXT_COMP |
+			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
+		napi_schedule(&dev->port->channel.napi);
+	local_bh_enable();
+	if (!wait_for_completion_timeout(&ud->qp.drained,
+					 IPOIB_DRAIN_TIMEOUT))
+		netdev_warn(dev->ndev, "QP %#x did not drain\n",
+			    ud->qp.ib->qp_num);
+}
+
+/**
+ * ipoib_ud_stop - take the QP down and get everything back it held
+ * @dev: interface whose channel runs
+ *
+ * After it returns no skb of this interface is in the driver or in GRO.
+ * Waits for the HCA a second at most.
+ *
+ * Context: process, @dev->ud.lock held.
+ */
+void ipoib_ud_stop(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	u32 i;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (!ud->running)
+		return;
+	WRITE_ONCE(ud->running, false);
+	netif_tx_disable(dev->ndev);
+	ipoib_ud_drain(dev);
+	if (ipoib_ud_set_state(dev, IB_QPS_RESET)) {
+		/* Not even that: without a QP its buffers are ours again. */
+		netdev_warn(dev->ndev, "QP %#x can't be reset\n",
+			    ud->qp.ib->qp_num);
+		ipoib_channel_barrier(ud->txq->ch);
+		ipoib_mcast_detach_all(dev);
+		ib_destroy_qp(ud->qp.ib);
+		ud->qp.ib = NULL;
+	} else {
+		ipoib_channel_barrier(ud->txq->ch);
+	}
+	timer_delete_sync(&ud->txq->timer);
+	ipoib_txq_purge(ud->txq);
+
+	if (!ud->rxq)
+		return;
+	/* What a private queue had posted is gone with the reset. */
+	ud->rxq->nfree = 0;
+	for (i = 0; i < ud->rxq->size; i++) {
+		ud->rxq->slots[i].posted = false;
+		ud->rxq->free[ud->rxq->nfree++] = i;
+	}
+}
+
+/**
+ * ipoib_ud_restart - rebuild the QP's state after an error or a moved P_Key
+ * @dev: interface
+ *
+ * Context: process, @dev->ud.lock held.
+ * Return: as ipoib_ud_start()
+ */
+int ipoib_ud_restart(struct ipoib_dev *dev)
+{
+	ipoib_ud_stop(dev);
+	dev->ud.restarts++;
+	return ipoib_ud_start(dev);
+}
+
+/**
+ * ipoib_ud_repair - a send failed: take the QP out of SQE
+ * @dev: interface
+ *
+ * IBA volume 1 section 10.3.1: from SQE a UD QP goes back to RTS, nothing but
+ * the failed sends is lost.
+ *
+ * Context: process, @dev->ud.lock held.
+ */
+void ipoib_ud_repair(struct ipoib_dev *dev)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (!dev->ud.running)
+		return;
+	if (ib_query_qp(dev->ud.qp.ib, &attr, IB_QP_STATE, &init) ||
+	    attr.qp_state == IB_QPS_RTS)
+		return;
+	if (attr.qp_state != IB_QPS_SQE ||
+	    ipoib_ud_set_state(dev, IB_QPS_RTS))
+		ipoib_ud_restart(dev);
+}
+
+/**
+ * ipoib_ud_set_qkey - the broadcast group told the link's Q_Key
+ * @dev: interface
+ * @qkey: Q_Key, host order
+ *
+ * Context: process, @dev->ud.lock held.
+ * Return: 0 or -errno
+ */
+int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey)
+{
+	struct ib_qp_attr attr = { .qkey = qkey };
+	int ret = 0;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (dev->ud.qkey == qkey)
+		return 0;
+	if (dev->ud.running)
+		ret = ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_QKEY);
+	if (!ret)
+		WRITE_ONCE(dev->ud.qkey, qkey);
+	return ret;
+}
+
+/**
+ * ipoib_ud_pkey_moved - has the P_Key's place in the port's table changed?
+ * @dev: interface
+ * Return: true if the QP has to be rebuilt (or its P_Key is gone)
+ */
+int ipoib_ud_pkey_moved(struct ipoib_dev *dev)
+{
+	u16 index;
+
+	if (ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index))
+		return true;
+	return !dev->ud.running || index != dev->ud.pkey_index;
+}

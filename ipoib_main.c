@@ -1,0 +1,884 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * IP over InfiniBand: module, net_device life cycle, transmit entry
+ *
+ * Each InfiniBand port gets a parent interface.  Opening it starts the port's
+ * channel, its QP and the joins; what the HCA reports later is handled by a
+ * work item per interface.
+ *
+ * Lock order, outermost first:
+ *
+ *	rtnl
+ *	ipoib_dev.lock		open, stop, events of an interface
+ *	ipoib_ud.lock		state of the QP, multicast attachments
+ *	ipoib_port.lock		interfaces of a port, users of its channel
+ *	ipoib_port.answer_lock	answers of the SA (taken alone)
+ *	netdev TX lock, address list lock
+ *	ipoib_mcasts.lock
+ *	ipoib_port.path_lock
+ *
+ * The first five are mutexes, the rest spinlocks taken with BHs disabled.
+ * Work that takes rtnl (ipoib_dev.link_work) holds a reference on the device
+ * and is never waited for; rtnl is never held while waiting for the fabric.
+ */
+#include <linux/if_arp.h>
+#include <linux/inetdevice.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <net/addrconf.h>
+#include <net/arp.h>
+#include <net/pkt_sched.h>
+#include <net/rtnetlink.h>
+#include <rdma/ib_cache.h>
+
+#define CREATE_TRACE_POINTS
+#include "ipoib_trace.h"
+
+#include "ipoib.h"
+
+MODULE_DESCRIPTION("IP over InfiniBand");
+MODULE_LICENSE("GPL");
+
+#define IPOIB_QUEUE_MIN		2
+#define IPOIB_SENDQ_MIN		64
+#define IPOIB_QUEUE_MAX		8192
+#define IPOIB_WATCHDOG		(10 * HZ)
+
+unsigned int ipoib_sendq_size __read_mostly = 128;
+module_param_named(send_queue_size, ipoib_sendq_size, uint, 0444);
+MODULE_PARM_DESC(send_queue_size, "Packets in the send queue (64-8192)");
+
+unsigned int ipoib_recvq_size __read_mostly = 256;
+module_param_named(recv_queue_size, ipoib_recvq_size, uint, 0444);
+MODULE_PARM_DESC(recv_queue_size, "Buffers in the receive queue (2-8192)");
+
+#if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG)
+int ipoib_debug_level;
+module_param_named(debug_level, ipoib_debug_level, int, 0644);
+MODULE_PARM_DESC(debug_level, "Log what happens if > 0");
+
+int ipoib_mcast_debug_level;
+module_param_named(mcast_debug_level, ipoib_mcast_debug_level, int, 0644);
+MODULE_PARM_DESC(mcast_debug_level, "Log multicast joins if > 0");
+#endif
+
+#if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG_DATA)
+int ipoib_data_debug_level;
+module_param_named(data_debug_level, ipoib_data_debug_level, int, 0644);
+MODULE_PARM_DESC(data_debug_level, "Log each packet if > 0");
+#endif
+
+#ifdef IPOIB_INTEROP
+static char *ipoib_ignore_devices;
+module_param_named(ignore_devices, ipoib_ignore_devices, charp, 0444);
+MODULE_PARM_DESC(ignore_devices, "HCAs to leave alone, separated by commas");
+#else
+#define ipoib_ignore_devices NULL
+#endif
+
+struct workqueue_struct *ipoib_wq;
+struct ib_sa_client ipoib_sa;
+
+/* RFC 4391 section 4; scope link-local, P_Key in octets 8 and 9. */
+static const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
+	0x00, 0xff, 0xff, 0xff,
+	0xff, 0x12, 0x40, 0x1b, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff,
+};
+
+/* ---- transmit ----------------------------------------------------------- */
+
+/**
+ * ipoib_drop - a packet that can't be sent
+ * @ndev: interface
+ * @skb: packet
+ * @reason: why
+ */
+void ipoib_drop(struct net_device *ndev, struct sk_buff *skb,
+		enum skb_drop_reason reason)
+{
+	DEV_STATS_INC(ndev, tx_dropped);
+	kfree_skb_reason(skb, reason);
+}
+
+static bool ipoib_proto_ok(__be16 proto)
+{
+	return proto == htons(ETH_P_IP) || proto == htons(ETH_P_IPV6) ||
+	       proto == htons(ETH_P_ARP) || proto == htons(ETH_P_RARP) ||
+	       proto == htons(ETH_P_TIPC);
+}
+
+static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
+				    struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_txq *txq = dev->ud.txq;
+	const struct ipoib_encap *encap;
+	const u8 *addr;
+
+	if (unlikely(!pskb_may_pull(skb, IPOIB_HARD_LEN)))
+		goto drop;
+	addr = skb->data;
+	encap = (const void *)(addr + INFINIBAND_ALEN);
+	if (unlikely(!ipoib_proto_ok(encap->proto)))
+		goto drop;
+	if (unlikely(ipoib_addr_is_multicast(addr)))
+		return ipoib_mcast_xmit(txq, skb, addr);
+	return ipoib_neigh_xmit(txq, skb, addr, encap->proto);
+
+drop:
+	ipoib_dbg_data(dev, "not a packet we carry\n");
+	ipoib_drop(ndev, skb, SKB_DROP_REASON_UNHANDLED_PROTO);
+	ipoib_ud_kick(txq);
+	return NETDEV_TX_OK;
+}
+
+static void ipoib_header_fill(void *hdr, const void *daddr, __be16 proto)
+{
+	struct ipoib_encap *encap = hdr + INFINIBAND_ALEN;
+
+	memcpy(hdr, daddr, INFINIBAND_ALEN);
+	encap->proto = proto;
+	encap->reserved = 0;
+}
+
+static int ipoib_header_create(struct sk_buff *skb, struct net_device *ndev,
+			       unsigned short type, const void *daddr,
+			       const void *saddr, unsigned int len)
+{
+	static const u8 none[INFINIBAND_ALEN];
+
+	ipoib_header_fill(skb_push(skb, IPOIB_HARD_LEN), daddr ?: none,
+			  htons(type));
+	return daddr ? IPOIB_HARD_LEN : -IPOIB_HARD_LEN;
+}
+
+static void *ipoib_header_cached(const struct hh_cache *hh)
+{
+	return (u8 *)hh->hh_data + HH_DATA_OFF(IPOIB_HARD_LEN);
+}
+
+static int ipoib_header_cache(const struct neighbour *neigh,
+			      struct hh_cache *hh, __be16 type)
+{
+	ipoib_header_fill(ipoib_header_cached(hh), neigh->ha, type);
+	/* Pairs with READ_ONCE() of the length in neigh_hh_output() */
+	smp_store_release(&hh->hh_len, IPOIB_HARD_LEN);
+	return 0;
+}
+
+static void ipoib_header_cache_update(struct hh_cache *hh,
+				      const struct net_device *ndev,
+				      const unsigned char *haddr)
+{
+	memcpy(ipoib_header_cached(hh), haddr, INFINIBAND_ALEN);
+}
+
+static const struct header_ops ipoib_header_ops = {
+	.create		= ipoib_header_create,
+	.cache		= ipoib_header_cache,
+	.cache_update	= ipoib_header_cache_update,
+};
+
+static netdev_features_t ipoib_features_check(struct sk_buff *skb,
+					      struct net_device *ndev,
+					      netdev_features_t features)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	/* More pieces than the HCA can gather: the core makes them fewer. */
+	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge))
+		features &= ~(NETIF_F_SG | NETIF_F_GSO_MASK);
+	return features;
+}
+
+static void ipoib_tx_timeout(struct net_device *ndev, unsigned int queue)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_txq *txq = dev->ud.txq;
+
+	netdev_warn(ndev, "transmit queue %u stuck: head %u tail %u\n", queue,
+		    txq->head, READ_ONCE(txq->tail));
+	ipoib_dev_event(dev, IPOIB_EV_RESTART);
+}
+
+/* ---- port state, address, link ------------------------------------------ */
+
+/**
+ * ipoib_dev_event - have the interface's work item handle something
+ * @dev: interface
+ * @ev: what
+ *
+ * Context: any.
+ */
+void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev)
+{
+	set_bit(ev, &dev->events);
+	queue_work(ipoib_wq, &dev->work);
+}
+
+/* Read port state and GID; has the GID changed? */
+static bool ipoib_dev_read_port(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	struct ib_port_attr attr;
+	union ib_gid gid;
+	bool changed;
+
+	dev->port_up = ipoib_port_active(port, &attr);
+	WRITE_ONCE(dev->ud.lid, attr.lid);
+	if (rdma_query_gid(port->ca, port->num, 0, &gid))
+		return false;
+	spin_lock_bh(&port->path_lock);
+	changed = memcmp(&gid, &dev->local_gid, sizeof(gid));
+	dev->local_gid = gid;
+	spin_unlock_bh(&port->path_lock);
+	return changed;
+}
+
+static void ipoib_dev_addr(const struct ipoib_dev *dev, u8 *addr)
+{
+	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
+
+	put_unaligned_be32(qpn, addr);
+	memcpy(addr + 4, &dev->local_gid, sizeof(dev->local_gid));
+}
+
+static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
+{
+	dev_hold(dev->ndev);
+	if (!queue_work(ipoib_wq, &dev->link_work))
+		dev_put(dev->ndev);
+}
+
+/**
+ * ipoib_dev_link_up - the broadcast group was joined
+ * @dev: interface
+ */
+void ipoib_dev_link_up(struct ipoib_dev *dev)
+{
+	ipoib_dev_queue_link_work(dev);
+}
+
+static u32 ipoib_effective_mtu(const struct ipoib_dev *dev)
+{
+	u32 link = READ_ONCE(dev->mcast_mtu);
+
+	return link ? min(link, dev->admin_mtu) : dev->admin_mtu;
+}
+
+/* Under rtnl: bring what the stack sees in line with what the fabric said. */
+static void ipoib_dev_sync_link(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	u8 addr[INFINIBAND_ALEN];
+	u32 mtu;
+
+	ipoib_dev_addr(dev, addr);
+	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN)) {
+		dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
+		call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
+	}
+	mtu = ipoib_effective_mtu(dev);
+	if (mtu != ndev->mtu) {
+		dev->setting_mtu = true;
+		if (dev_set_mtu(ndev, mtu))
+			netdev_warn(ndev, "MTU can't be set to %u\n", mtu);
+		dev->setting_mtu = false;
+	}
+	if (netif_running(ndev) && READ_ONCE(dev->port_up) &&
+	    ipoib_mcast_is_up(dev)) {
+		netif_carrier_on(ndev);
+		if (xchg(&dev->announce, false))
+			__netdev_notify_peers(ndev);
+	}
+}
+
+static void ipoib_dev_link_work(struct work_struct *work)
+{
+	struct ipoib_dev *dev =
+		container_of(work, struct ipoib_dev, link_work);
+	struct net_device *ndev = dev->ndev;
+
+	rtnl_lock();
+	if (ndev->reg_state == NETREG_REGISTERED)
+		ipoib_dev_sync_link(dev);
+	rtnl_unlock();
+	dev_put(ndev);
+}
+
+/* ---- up and down -------------------------------------------------------- */
+
+/* Start the QP and join; without the P_Key that waits for it to appear. */
+static int ipoib_dev_up(struct ipoib_dev *dev)
+{
+	int ret;
+
+	lockdep_assert_held(&dev->lock);
+	ipoib_dev_read_port(dev);
+	mutex_lock(&dev->ud.lock);
+	ret = ipoib_ud_start(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (ret)
+		return ret;
+	ipoib_neigh_open(dev);
+	ipoib_mcast_start(dev);
+	return 0;
+}
+
+static void ipoib_dev_down(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	netif_carrier_off(dev->ndev);
+	ipoib_mcast_stop(dev);
+	ipoib_neigh_stop(dev);
+	mutex_lock(&dev->ud.lock);
+	ipoib_ud_stop(dev);
+	mutex_unlock(&dev->ud.lock);
+	WRITE_ONCE(dev->mcast_mtu, 0);
+}
+
+static int ipoib_open(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_channel *ch = &dev->port->channel;
+	int ret;
+
+	mutex_lock(&dev->lock);
+	ret = ipoib_channel_get(ch);
+	if (ret)
+		goto unlock;
+	netif_tx_start_all_queues(ndev);
+	ret = ipoib_dev_up(dev);
+	if (ret == -ENOENT) {
+		netdev_warn(ndev, "P_Key %#06x is not in the port's table yet\n",
+			    dev->pkey);
+		ret = 0;
+	}
+	if (ret)
+		ipoib_channel_put(ch);
+	else
+		dev->open = true;
+unlock:
+	mutex_unlock(&dev->lock);
+	return ret;
+}
+
+static int ipoib_stop(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	mutex_lock(&dev->lock);
+	dev->open = false;
+	ipoib_dev_down(dev);
+	ipoib_channel_put(&dev->port->channel);
+	mutex_unlock(&dev->lock);
+	return 0;
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+static void ipoib_dev_set_pkey(struct ipoib_dev *dev, u16 pkey)
+{
+	dev->pkey = pkey;
+	put_unaligned_be16(pkey, &dev->ndev->broadcast[8]);
+}
+
+/* The P_Key table changed.  The parent's key is the one at index 0. */
+static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
+{
+	u16 pkey, index;
+	bool moved;
+
+	if (ib_query_pkey(dev->port->ca, dev->port->num, 0, &pkey))
+		return;
+	pkey |= IPOIB_PKEY_FULL;
+	if (pkey != IPOIB_PKEY_FULL && pkey != dev->pkey) {
+		netdev_info(dev->ndev, "P_Key is %#06x now, was %#06x\n",
+			    pkey, dev->pkey);
+		if (dev->open)
+			ipoib_dev_down(dev);
+		ipoib_dev_set_pkey(dev, pkey);
+		if (dev->open)
+			ipoib_dev_up(dev);
+		return;
+	}
+	if (!dev->open)
+		return;
+	mutex_lock(&dev->ud.lock);
+	moved = ipoib_ud_pkey_moved(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (!moved)
+		return;
+	ipoib_dev_down(dev);
+	if (!ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index))
+		ipoib_dev_up(dev);
+}
+
+/* The port's GID is another: so are our address and the paths from it. */
+static void ipoib_dev_gid_changed(struct ipoib_dev *dev)
+{
+	WRITE_ONCE(dev->announce, true);
+	ipoib_dev_queue_link_work(dev);
+	if (!dev->open || !dev->ud.running)
+		return;
+	ipoib_neigh_stop(dev);
+	ipoib_neigh_open(dev);
+	ipoib_mcast_rejoin(dev, true);
+}
+
+static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
+{
+	if (!dev->open)
+		return;
+	if (!dev->port_up) {
+		netif_carrier_off(dev->ndev);
+		return;
+	}
+	if (rejoin)
+		WRITE_ONCE(dev->announce, true);
+	ipoib_mcast_rejoin(dev, false);
+	ipoib_dev_queue_link_work(dev);
+}
+
+static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
+{
+	mutex_lock(&dev->ud.lock);
+	if (restart)
+		ipoib_ud_restart(dev);
+	else
+		ipoib_ud_repair(dev);
+	mutex_unlock(&dev->ud.lock);
+}
+
+static void ipoib_dev_work(struct work_struct *work)
+{
+	const unsigned long port_bits = BIT(IPOIB_EV_PORT) |
+					BIT(IPOIB_EV_REJOIN) |
+					BIT(IPOIB_EV_REVALIDATE);
+	struct ipoib_dev *dev = container_of(work, struct ipoib_dev, work);
+	unsigned long bits = xchg(&dev->events, 0);
+
+	mutex_lock(&dev->lock);
+	if (bits & BIT(IPOIB_EV_PKEY))
+		ipoib_dev_pkey_changed(dev);
+	if (dev->open && dev->ud.running &&
+	    bits & (BIT(IPOIB_EV_RESTART) | BIT(IPOIB_EV_SQ_ERROR)))
+		ipoib_dev_repair(dev, bits & BIT(IPOIB_EV_RESTART));
+	if (bits & port_bits) {
+		if (ipoib_dev_read_port(dev))
+			ipoib_dev_gid_changed(dev);
+		ipoib_dev_port_changed(dev, bits & BIT(IPOIB_EV_REJOIN));
+	}
+	mutex_unlock(&dev->lock);
+}
+
+/* ---- other operations --------------------------------------------------- */
+
+static int ipoib_change_mtu(struct net_device *ndev, int mtu)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	if (!dev->setting_mtu)
+		dev->admin_mtu = mtu;
+	WRITE_ONCE(ndev->mtu, ipoib_effective_mtu(dev));
+	return 0;
+}
+
+static void ipoib_set_rx_mode(struct net_device *ndev)
+{
+	ipoib_mcast_resync(ipoib_priv(ndev));
+}
+
+/**
+ * ipoib_dev_set_umcast - leave groups to user space, or not
+ * @dev: interface
+ * @on: groups that user space joined are not joined for the stack
+ *
+ * Context: rtnl.
+ * Return: 0
+ */
+int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on)
+{
+	WRITE_ONCE(dev->umcast, on);
+	ipoib_mcast_resync(dev);
+	return 0;
+}
+
+static const struct net_device_ops ipoib_netdev_ops = {
+	.ndo_open		= ipoib_open,
+	.ndo_stop		= ipoib_stop,
+	.ndo_start_xmit		= ipoib_start_xmit,
+	.ndo_features_check	= ipoib_features_check,
+	.ndo_change_mtu		= ipoib_change_mtu,
+	.ndo_tx_timeout		= ipoib_tx_timeout,
+	.ndo_set_rx_mode	= ipoib_set_rx_mode,
+	.ndo_get_stats64	= dev_get_tstats64,
+};
+
+/* ---- creation ----------------------------------------------------------- */
+
+static void ipoib_setup(struct net_device *ndev)
+{
+	ndev->netdev_ops = &ipoib_netdev_ops;
+	ndev->header_ops = &ipoib_header_ops;
+	ndev->ethtool_ops = &ipoib_ethtool_ops;
+	ndev->rtnl_link_ops = &ipoib_link_ops;
+	ndev->sysfs_groups[0] = &ipoib_sysfs_group;
+	ndev->type = ARPHRD_INFINIBAND;
+	ndev->hard_header_len = IPOIB_HARD_LEN;
+	ndev->addr_len = INFINIBAND_ALEN;
+	ndev->flags |= IFF_BROADCAST | IFF_MULTICAST;
+	ndev->tx_queue_len = DEFAULT_TX_QUEUE_LEN;
+	ndev->watchdog_timeo = IPOIB_WATCHDOG;
+	ndev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
+	memcpy(ndev->broadcast, ipoib_broadcast, INFINIBAND_ALEN);
+}
+
+static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
+{
+	netdev_features_t features = NETIF_F_HIGHDMA;
+
+	if (ca->attrs.max_send_sge > 1)
+		features |= NETIF_F_SG;
+	if (ca->attrs.device_cap_flags & IB_DEVICE_UD_IP_CSUM) {
+		features |= NETIF_F_IP_CSUM | NETIF_F_RXCSUM;
+		if (ca->attrs.kernel_cap_flags & IBK_UD_TSO)
+			features |= NETIF_F_TSO;
+	}
+	ndev->hw_features = features & ~NETIF_F_HIGHDMA;
+	ndev->features = features | NETIF_F_VLAN_CHALLENGED;
+}
+
+static int ipoib_set_mtu_range(struct ipoib_dev *dev)
+{
+	struct ib_port_attr attr;
+	int mtu, ret;
+
+	ret = ib_query_port(dev->port->ca, dev->port->num, &attr);
+	if (ret)
+		return ret;
+	mtu = ib_mtu_enum_to_int(attr.max_mtu);
+	if (mtu < 0)
+		return -EINVAL;
+	dev->ndev->max_mtu = mtu - IPOIB_ENCAP_LEN;
+	dev->ndev->min_mtu = ETH_MIN_MTU + IPOIB_ENCAP_LEN;
+	dev->ndev->mtu = dev->ndev->max_mtu;
+	dev->admin_mtu = dev->ndev->max_mtu;
+	dev->ud.max_len = mtu;
+	return 0;
+}
+
+/**
+ * ipoib_dev_create - make an interface, not yet registered
+ * @port: port
+ * @pkey: P_Key with the full membership bit
+ * Return: interface or ERR_PTR()
+ */
+struct ipoib_dev *ipoib_dev_create(struct ipoib_port *port, u16 pkey)
+{
+	struct net_device *ndev;
+	struct ipoib_dev *dev;
+	int ret;
+
+	ndev = alloc_netdev(sizeof(*dev), "ib%d", NET_NAME_ENUM, ipoib_setup);
+	if (!ndev)
+		return ERR_PTR(-ENOMEM);
+	dev = ipoib_priv(ndev);
+	dev->ndev = ndev;
+	dev->port = port;
+	mutex_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->port_entry);
+	INIT_WORK(&dev->work, ipoib_dev_work);
+	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
+	ipoib_dev_set_pkey(dev, pkey);
+	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
+	ndev->dev_id = port->num - 1;
+	ndev->dev_port = port->num - 1;
+	ipoib_set_features(ndev, port->ca);
+	ret = ipoib_set_mtu_range(dev);
+	if (ret)
+		goto err_free;
+	ret = ipoib_neigh_init(dev);
+	if (ret)
+		goto err_free;
+	ret = ipoib_mcast_init(dev);
+	if (ret)
+		goto err_neigh;
+	return dev;
+
+err_neigh:
+	ipoib_neigh_exit(dev);
+err_free:
+	free_netdev(ndev);
+	return ERR_PTR(ret);
+}
+
+/**
+ * ipoib_dev_register - give an interface its QP and show it to the stack
+ * @dev: interface whose port has a channel
+ * Return: 0 or -errno
+ */
+int ipoib_dev_register(struct ipoib_dev *dev)
+{
+	u8 addr[INFINIBAND_ALEN];
+	int ret;
+
+	ret = ipoib_ud_create(dev);
+	if (ret)
+		return ret;
+	ipoib_dev_read_port(dev);
+	ipoib_dev_addr(dev, addr);
+	dev_addr_set(dev->ndev, addr);
+	netif_carrier_off(dev->ndev);
+	ipoib_port_attach(dev->port, dev);
+	ret = register_netdev(dev->ndev);
+	if (ret)
+		goto err_detach;
+	ipoib_fs_add(dev);
+	return 0;
+
+err_detach:
+	ipoib_port_detach(dev->port, dev);
+	cancel_work_sync(&dev->work);
+	ipoib_ud_destroy(dev);
+	return ret;
+}
+
+/**
+ * ipoib_dev_unregister - undo ipoib_dev_register()
+ * @dev: interface
+ */
+void ipoib_dev_unregister(struct ipoib_dev *dev)
+{
+	ipoib_fs_del(dev);
+	unregister_netdev(dev->ndev);
+	ipoib_port_detach(dev->port, dev);
+	ipoib_ud_destroy(dev);
+}
+
+/**
+ * ipoib_dev_destroy - free an interface that is not registered any more
+ * @dev: interface without a QP
+ */
+void ipoib_dev_destroy(struct ipoib_dev *dev)
+{
+	cancel_work_sync(&dev->work);
+	ipoib_mcast_exit(dev);
+	ipoib_neigh_exit(dev);
+	free_netdev(dev->ndev);
+}
+
+/* ---- ib_client ---------------------------------------------------------- */
+
+/* The ports of an HCA, client data of our ib_client. */
+struct ipoib_ca {
+	u32 num;
+	struct ipoib_port *port[] __counted_by(num);
+};
+
+static struct ib_client ipoib_client;
+
+static bool ipoib_ignored(const struct ib_device *ca)
+{
+	const char *list = ipoib_ignore_devices;
+	const char *name = dev_name(&ca->dev);
+	size_t len = strlen(name);
+
+	while (list && *list) {
+		if (!strncmp(list, name, len) &&
+		    (list[len] == ',' || !list[len]))
+			return true;
+		list = strchr(list, ',');
+		if (list)
+			list++;
+	}
+	return false;
+}
+
+static int ipoib_add_one(struct ib_device *ca)
+{
+	struct ipoib_ca *data;
+	u32 n = 0;
+	u32 num;
+
+	if (ipoib_ignored(ca))
+		return -EOPNOTSUPP;
+	data = kzalloc(struct_size(data, port, ca->phys_port_cnt), GFP_KERNEL);
+	if (!data)
+		return -ENOMEM;
+	data->num = ca->phys_port_cnt;
+	rdma_for_each_port(ca, num) {
+		struct ipoib_port *port;
+
+		if (!rdma_protocol_ib(ca, num))
+			continue;
+		port = ipoib_port_create(ca, num);
+		if (IS_ERR(port)) {
+			dev_warn(&ca->dev, "port %u: no IPoIB: %pe\n", num,
+				 port);
+			continue;
+		}
+		data->port[n++] = port;
+	}
+	data->num = n;
+	if (!n) {
+		kfree(data);
+		return -EOPNOTSUPP;
+	}
+	ib_set_client_data(ca, &ipoib_client, data);
+	return 0;
+}
+
+static void ipoib_remove_one(struct ib_device *ca, void *client_data)
+{
+	struct ipoib_ca *data = client_data;
+	u32 i;
+
+	for (i = 0; i < data->num; i++)
+		ipoib_port_destroy(data->port[i]);
+	kfree(data);
+}
+
+static bool ipoib_has_addr4(struct net_device *ndev, __be32 addr)
+{
+	const struct in_ifaddr *ifa;
+	struct in_device *in_dev = __in_dev_get_rcu(ndev);
+
+	if (in_dev)
+		in_dev_for_each_ifa_rcu(ifa, in_dev)
+			if (ifa->ifa_local == addr)
+				return true;
+	return false;
+}
+
+static bool ipoib_has_addr6(struct net_device *ndev,
+			    const struct in6_addr *addr)
+{
+	return IS_ENABLED(CONFIG_IPV6) &&
+	       ipv6_chk_addr(dev_net(ndev), addr, ndev, 1);
+}
+
+static bool ipoib_has_addr(struct net_device *ndev,
+			   const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *sin6 = (const void *)addr;
+	const struct sockaddr_in *sin = (const void *)addr;
+
+	if (addr->sa_family == AF_INET)
+		return ipoib_has_addr4(ndev, sin->sin_addr.s_addr);
+	return addr->sa_family == AF_INET6 &&
+	       ipoib_has_addr6(ndev, &sin6->sin6_addr);
+}
+
+/* The interface an address belongs to: this one, or a bond on top of it. */
+static struct net_device *ipoib_addr_owner(struct net_device *ndev,
+					   const struct sockaddr *addr)
+{
+	struct net_device *upper;
+
+	if (!addr || ipoib_has_addr(ndev, addr))
+		return ndev;
+	upper = netdev_master_upper_dev_get_rcu(ndev);
+	return upper && ipoib_has_addr(upper, addr) ? upper : NULL;
+}
+
+/* Which interface is meant: by GID and P_Key, then by IP address. */
+static struct net_device *ipoib_port_match(struct ipoib_port *port, u16 pkey,
+					   const union ib_gid *gid,
+					   const struct sockaddr *addr)
+{
+	struct net_device *any = NULL, *owner = NULL;
+	struct ipoib_dev *dev;
+
+	mutex_lock(&port->lock);
+	rcu_read_lock();
+	list_for_each_entry(dev, &port->devs, port_entry) {
+		if (dev->pkey != (pkey | IPOIB_PKEY_FULL) ||
+		    (gid && memcmp(gid, &dev->local_gid, sizeof(*gid))))
+			continue;
+		any = any ?: dev->ndev;
+		owner = ipoib_addr_owner(dev->ndev, addr);
+		if (owner)
+			break;
+	}
+	owner = owner ?: any;
+	dev_hold(owner);
+	rcu_read_unlock();
+	mutex_unlock(&port->lock);
+	return owner;
+}
+
+/* rdma_cm asks which interface a connection request came in by. */
+static struct net_device *ipoib_find_net_dev(struct ib_device *ca, u32 num,
+					     u16 pkey, const union ib_gid *gid,
+					     const struct sockaddr *addr,
+					     void *client_data)
+{
+	struct ipoib_ca *data = client_data;
+	u32 i;
+
+	for (i = 0; i < data->num; i++)
+		if (data->port[i]->num == num)
+			return ipoib_port_match(data->port[i], pkey, gid,
+						addr);
+	return NULL;
+}
+
+static struct ib_client ipoib_client = {
+	.name			= IPOIB_KIND,
+	.add			= ipoib_add_one,
+	.remove			= ipoib_remove_one,
+	.get_net_dev_by_params	= ipoib_find_net_dev,
+};
+
+/* ---- module ------------------------------------------------------------- */
+
+static unsigned int ipoib_queue_size(unsigned int size, unsigned int min)
+{
+	return clamp(roundup_pow_of_two(max(size, 1U)), min, IPOIB_QUEUE_MAX);
+}
+
+static int __init ipoib_init_module(void)
+{
+	int ret;
+
+	ipoib_sendq_size = ipoib_queue_size(min(ipoib_sendq_size, 8192U),
+					    IPOIB_SENDQ_MIN);
+	ipoib_recvq_size = ipoib_queue_size(min(ipoib_recvq_size, 8192U),
+					    IPOIB_QUEUE_MIN);
+	ipoib_wq = alloc_workqueue(IPOIB_NAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!ipoib_wq)
+		return -ENOMEM;
+	ipoib_fs_init();
+	ib_sa_register_client(&ipoib_sa);
+	ret = rtnl_link_register(&ipoib_link_ops);
+	if (ret)
+		goto err_sa;
+	ret = ib_register_client(&ipoib_client);
+	if (ret)
+		goto err_link;
+	return 0;
+
+err_link:
+	rtnl_link_unregister(&ipoib_link_ops);
+err_sa:
+	ib_sa_unregister_client(&ipoib_sa);
+	ipoib_fs_exit();
+	destroy_workqueue(ipoib_wq);
+	return ret;
+}
+
+static void __exit ipoib_exit_module(void)
+{
+	ib_unregister_client(&ipoib_client);
+	rtnl_link_unregister(&ipoib_link_ops);
+	/* Waits for the last answer of the SA. */
+	ib_sa_unregister_client(&ipoib_sa);
+	ipoib_fs_exit();
+	destroy_workqueue(ipoib_wq);
+	rcu_barrier();
+}
+
+module_init(ipoib_init_module);
+module_exit(ipoib_exit_module);

@@ -1,0 +1,838 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Multicast: the broadcast group and all others
+ *
+ * The broadcast group is the link: it gives MTU, Q_Key, SL and rate, and the
+ * interface has a carrier only once it has been joined.  The other groups
+ * follow the stack's multicast list; a packet to a group that is not on it
+ * makes a send-only membership.
+ *
+ * One work item per interface joins, attaches, detaches and leaves; ib_sa's
+ * callback only notes the answer and starts it.  Joins run in a window and
+ * back off on failure.  When the SA forgets us (new SM, reregistration) the
+ * groups stay attached and in use while they are joined again.
+ *
+ * Locks: ipoib_mcasts.lock (BH) covers list and states; it nests inside the
+ * netdev TX lock and the address list lock.  The work item takes
+ * ipoib_ud.lock around what changes the QP.  Closing waits for nobody:
+ * ib_sa_free_multicast() only waits for a callback that is running.
+ *
+ * RFC 4391 sections 4, 5 and 10; IBA volume 1 section 15.2.5.17
+ * (MCMemberRecord).
+ */
+#include <linux/jhash.h>
+#include <linux/rhashtable.h>
+
+#include "ipoib.h"
+#include "ipoib_trace.h"
+
+#define IPOIB_MCAST_WINDOW	32
+#define IPOIB_MCAST_WAITING	64
+#define IPOIB_MCAST_BACKOFF_MAX	(16 * HZ)
+#define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
+#define IPOIB_MCAST_GC		(30 * HZ)
+
+/* Join states, IBA volume 1 section 15.2.5.17 */
+#define IPOIB_JOIN_FULL		BIT(0)
+#define IPOIB_JOIN_SENDONLY	BIT(3)	/* send-only full member */
+
+static const char * const ipoib_mcast_states[] = {
+	[IPOIB_MCAST_IDLE]	= "idle",
+	[IPOIB_MCAST_JOINING]	= "joining",
+	[IPOIB_MCAST_JOINED]	= "joined",
+	[IPOIB_MCAST_MEMBER]	= "member",
+};
+
+const char *ipoib_mcast_state_name(enum ipoib_mcast_state state)
+{
+	return ipoib_mcast_states[state];
+}
+
+/* Legal moves: from (index) to (bits); everything may end in IDLE. */
+static const u8 ipoib_mcast_moves[] = {
+	[IPOIB_MCAST_IDLE]	= BIT(IPOIB_MCAST_JOINING) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_JOINING]	= BIT(IPOIB_MCAST_JOINED) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_JOINED]	= BIT(IPOIB_MCAST_MEMBER) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_MEMBER]	= BIT(IPOIB_MCAST_IDLE),
+};
+
+static void ipoib_mcast_move(struct ipoib_mcast *group,
+			     enum ipoib_mcast_state to, int status)
+{
+	struct ipoib_mcasts *m = &group->dev->mcast;
+
+	lockdep_assert_held(&m->lock);
+	WARN_ON_ONCE(!(ipoib_mcast_moves[group->state] & BIT(to)));
+	if (group->state == IPOIB_MCAST_JOINING)
+		m->joining--;
+	if (to == IPOIB_MCAST_JOINING)
+		m->joining++;
+	trace_ipoib_mcast_state(group, group->state, to, status);
+	group->state = to;
+}
+
+static const struct rhashtable_params ipoib_mcast_params = {
+	.key_len = sizeof(union ib_gid),
+	.key_offset = offsetof(struct ipoib_mcast, mgid),
+	.head_offset = offsetof(struct ipoib_mcast, node),
+	.automatic_shrinking = true,
+};
+
+static bool ipoib_mcast_is_broadcast(const struct ipoib_mcast *group)
+{
+	return group == rcu_access_pointer(group->dev->mcast.broadcast);
+}
+
+/**
+ * ipoib_mcast_mgid - MGID of a multicast link-layer address
+ * @dev: interface
+ * @addr: 20 octets
+ * @mgid: result
+ *
+ * The stack may have mapped the address before the P_Key changed, so P_Key
+ * and scope are the link's whatever the address says (RFC 4391 section 4).
+ */
+void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
+		      union ib_gid *mgid)
+{
+	memcpy(mgid->raw, addr + 4, sizeof(mgid->raw));
+	mgid->raw[1] = (mgid->raw[1] & 0xf0) | (dev->ndev->broadcast[5] & 0xf);
+	put_unaligned_be16(dev->pkey, &mgid->raw[4]);
+}
+
+/* ---- objects ------------------------------------------------------------ */
+
+static struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
+					      const union ib_gid *mgid)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+
+	lockdep_assert_held(&m->lock);
+	group = kzalloc(sizeof(*group), GFP_ATOMIC);
+	if (!group)
+		return NULL;
+	group->mgid = *mgid;
+	group->dev = dev;
+	group->created = jiffies;
+	group->used = jiffies;
+	group->retry = jiffies;
+	INIT_LIST_HEAD(&group->todo);
+	__skb_queue_head_init(&group->waiting);
+	if (rhashtable_insert_fast(&m->table, &group->node,
+				   ipoib_mcast_params)) {
+		kfree(group);
+		return NULL;
+	}
+	list_add_tail(&group->entry, &m->list);
+	return group;
+}
+
+static void ipoib_mcast_drop_waiting(struct ipoib_dev *dev,
+				     struct sk_buff_head *list)
+{
+	struct sk_buff *skb;
+
+	while ((skb = __skb_dequeue(list))) {
+		dev->mcast.dropped++;
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_FAILED);
+	}
+}
+
+/* ---- leaving ------------------------------------------------------------ */
+
+static void ipoib_mcast_detach(struct ipoib_mcast *group)
+{
+	struct ipoib_dev *dev = group->dev;
+	int ret;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (!group->attached)
+		return;
+	group->attached = false;
+	if (!dev->ud.qp.ib)
+		return;
+	ret = ib_detach_mcast(dev->ud.qp.ib, &group->mgid,
+			      be16_to_cpu(group->mlid));
+	if (ret)
+		netdev_warn(dev->ndev, "can't detach from %pI6: %pe\n",
+			    group->mgid.raw, ERR_PTR(ret));
+}
+
+/* Give the membership back; the SA hears of it when it can. */
+static void ipoib_mcast_leave(struct ipoib_mcast *group)
+{
+	struct ipoib_mcasts *m = &group->dev->mcast;
+	struct ib_sa_multicast *sa;
+
+	spin_lock_bh(&m->lock);
+	sa = group->sa;
+	group->sa = NULL;
+	ipoib_mcast_move(group, IPOIB_MCAST_IDLE, 0);
+	spin_unlock_bh(&m->lock);
+	if (sa)
+		ib_sa_free_multicast(sa);
+}
+
+/* The group is off the list: nothing refers to it but RCU readers. */
+static void ipoib_mcast_free(struct ipoib_mcast *group)
+{
+	struct ipoib_dev *dev = group->dev;
+
+	mutex_lock(&dev->ud.lock);
+	ipoib_mcast_detach(group);
+	mutex_unlock(&dev->ud.lock);
+	ipoib_mcast_leave(group);
+	ipoib_mcast_drop_waiting(dev, &group->waiting);
+	ipoib_ah_retire(dev->port,
+			rcu_replace_pointer(group->ah, NULL, true));
+	kfree_rcu(group, rcu);
+}
+
+static void ipoib_mcast_unlink(struct ipoib_mcast *group)
+{
+	struct ipoib_mcasts *m = &group->dev->mcast;
+
+	lockdep_assert_held(&m->lock);
+	list_del(&group->entry);
+	rhashtable_remove_fast(&m->table, &group->node, ipoib_mcast_params);
+}
+
+static struct ipoib_mcast *ipoib_mcast_first_attached(struct ipoib_mcasts *m)
+{
+	struct ipoib_mcast *group, *found = NULL;
+
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(group, &m->list, entry) {
+		if (group->attached) {
+			found = group;
+			break;
+		}
+	}
+	spin_unlock_bh(&m->lock);
+	return found;
+}
+
+/**
+ * ipoib_mcast_detach_all - the QP is about to be destroyed
+ * @dev: interface, its ud.lock held
+ */
+void ipoib_mcast_detach_all(struct ipoib_dev *dev)
+{
+	struct ipoib_mcast *group;
+
+	/* A group leaves the list before it is freed, which needs ud.lock. */
+	while ((group = ipoib_mcast_first_attached(&dev->mcast)))
+		ipoib_mcast_detach(group);
+}
+
+/* ---- joining ------------------------------------------------------------ */
+
+/* Called with the lock: when the next attempt is due. */
+static void ipoib_mcast_backoff(struct ipoib_mcast *group)
+{
+	unsigned long delay;
+
+	delay = min(HZ << min(group->failures, 8U),
+		    (unsigned int)IPOIB_MCAST_BACKOFF_MAX);
+	/* The first retry of the link itself is quick: it is all there is. */
+	if (ipoib_mcast_is_broadcast(group) && group->failures < 8)
+		delay = HZ / 4;
+	group->failures++;
+	group->retry = jiffies + delay + get_random_u32_below(delay / 4 + 1);
+	group->dev->mcast.join_failures++;
+}
+
+/*
+ * ib_sa's answer, or its word that a membership is lost (-ENETRESET).
+ * Whoever finds group->sa set and clears it owns the handle: here, by
+ * returning an error, or ipoib_mcast_leave().
+ */
+static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
+{
+	struct ipoib_mcast *group = sa->context;
+	struct ipoib_dev *dev = group->dev;
+	struct ipoib_mcasts *m = &dev->mcast;
+	int ret = status;
+
+	spin_lock_bh(&m->lock);
+	if (group->sa != sa && group->state != IPOIB_MCAST_JOINING) {
+		/* Being left: the leaver waits for us and frees it. */
+		ret = 0;
+		goto unlock;
+	}
+	if (!status) {
+		group->sa = sa;
+		group->rec = sa->rec;
+		group->failures = 0;
+		ipoib_mcast_move(group, IPOIB_MCAST_JOINED, 0);
+	} else {
+		group->sa = NULL;
+		if (status == -ENETRESET)
+			group->retry = jiffies;
+		else
+			ipoib_mcast_backoff(group);
+		/* Refused, not unheard: the broadcast group has to do. */
+		if (status == -EINVAL && group->sendonly &&
+		    group->failures > 1)
+			group->fallback = true;
+		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, status);
+	}
+	if (m->running)
+		mod_delayed_work(ipoib_wq, &m->work, 0);
+unlock:
+	spin_unlock_bh(&m->lock);
+	return ret;
+}
+
+/* What a group other than the broadcast group has to agree on with it. */
+static ib_sa_comp_mask ipoib_mcast_inherit(struct ib_sa_mcmember_rec *rec,
+					   const struct ib_sa_mcmember_rec *bc)
+{
+	rec->qkey = bc->qkey;
+	rec->mtu_selector = IB_SA_EQ;
+	rec->mtu = bc->mtu;
+	rec->traffic_class = bc->traffic_class;
+	rec->rate_selector = IB_SA_EQ;
+	rec->rate = bc->rate;
+	rec->sl = bc->sl;
+	rec->flow_label = bc->flow_label;
+	rec->hop_limit = bc->hop_limit;
+	return IB_SA_MCMEMBER_REC_QKEY |
+	       IB_SA_MCMEMBER_REC_MTU_SELECTOR | IB_SA_MCMEMBER_REC_MTU |
+	       IB_SA_MCMEMBER_REC_TRAFFIC_CLASS |
+	       IB_SA_MCMEMBER_REC_RATE_SELECTOR | IB_SA_MCMEMBER_REC_RATE |
+	       IB_SA_MCMEMBER_REC_SL | IB_SA_MCMEMBER_REC_FLOW_LABEL |
+	       IB_SA_MCMEMBER_REC_HOP_LIMIT;
+}
+
+static void ipoib_mcast_join(struct ipoib_mcast *group)
+{
+	struct ipoib_dev *dev = group->dev;
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ib_sa_mcmember_rec rec = {
+		.mgid = group->mgid,
+		.port_gid = dev->local_gid,
+		.pkey = cpu_to_be16(dev->pkey),
+		.join_state = group->sendonly ? IPOIB_JOIN_SENDONLY :
+						IPOIB_JOIN_FULL,
+	};
+	ib_sa_comp_mask mask = IB_SA_MCMEMBER_REC_MGID |
+			       IB_SA_MCMEMBER_REC_PORT_GID |
+			       IB_SA_MCMEMBER_REC_PKEY |
+			       IB_SA_MCMEMBER_REC_JOIN_STATE;
+	struct ib_sa_multicast *sa;
+
+	spin_lock_bh(&m->lock);
+	if (!ipoib_mcast_is_broadcast(group))
+		mask |= ipoib_mcast_inherit(&rec,
+			&rcu_dereference_protected(m->broadcast, true)->rec);
+	ipoib_mcast_move(group, IPOIB_MCAST_JOINING, 0);
+	m->joins++;
+	spin_unlock_bh(&m->lock);
+
+	ipoib_dbg_mcast(dev, "joining %pI6\n", group->mgid.raw);
+	sa = ib_sa_join_multicast(&ipoib_sa, dev->port->ca, dev->port->num,
+				  &rec, mask, GFP_KERNEL,
+				  ipoib_mcast_answer, group);
+
+	spin_lock_bh(&m->lock);
+	if (IS_ERR(sa)) {
+		ipoib_mcast_backoff(group);
+		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, PTR_ERR(sa));
+	} else if (group->state == IPOIB_MCAST_JOINING) {
+		group->sa = sa;	/* not answered yet */
+	}
+	spin_unlock_bh(&m->lock);
+}
+
+static struct ipoib_ah *ipoib_mcast_make_ah(struct ipoib_mcast *group)
+{
+	struct ipoib_port *port = group->dev->port;
+	struct rdma_ah_attr attr;
+	struct ipoib_ah *ah;
+	int ret;
+
+	ret = ib_init_ah_from_mcmember(port->ca, port->num, &group->rec, NULL,
+				       IB_GID_TYPE_IB, &attr);
+	if (ret)
+		return ERR_PTR(ret);
+	ah = ipoib_ah_create(port, &attr);
+	rdma_destroy_ah_attr(&attr);
+	return ah;
+}
+
+static int ipoib_mcast_attach(struct ipoib_mcast *group)
+{
+	struct ipoib_dev *dev = group->dev;
+	int ret;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (group->sendonly)
+		return 0;
+	if (group->attached && group->mlid == group->rec.mlid)
+		return 0;
+	if (!dev->ud.qp.ib)
+		return -ENODEV;
+	ipoib_mcast_detach(group);
+	ret = ib_attach_mcast(dev->ud.qp.ib, &group->mgid,
+			      be16_to_cpu(group->rec.mlid));
+	if (!ret)
+		group->attached = true;
+	return ret;
+}
+
+/* The broadcast group tells what the link is like. */
+static int ipoib_mcast_set_link(struct ipoib_dev *dev,
+				const struct ib_sa_mcmember_rec *rec)
+{
+	int mtu = ib_mtu_enum_to_int(rec->mtu);
+
+	if (mtu < 0)
+		return -EINVAL;
+	WRITE_ONCE(dev->mcast_mtu, mtu - IPOIB_ENCAP_LEN);
+	WRITE_ONCE(dev->ud.max_len, mtu);
+	return ipoib_ud_set_qkey(dev, be32_to_cpu(rec->qkey));
+}
+
+/* The SA said yes: attach, make a handle, let waiting packets go. */
+static void ipoib_mcast_finish(struct ipoib_mcast *group)
+{
+	struct ipoib_dev *dev = group->dev;
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_ah *ah, *old = NULL;
+	struct sk_buff_head send;
+	struct sk_buff *skb;
+	int ret = 0;
+
+	__skb_queue_head_init(&send);
+	mutex_lock(&dev->ud.lock);
+	if (ipoib_mcast_is_broadcast(group))
+		ret = ipoib_mcast_set_link(dev, &group->rec);
+	if (!ret)
+		ret = ipoib_mcast_attach(group);
+	group->mlid = group->rec.mlid;
+	mutex_unlock(&dev->ud.lock);
+
+	ah = ret ? ERR_PTR(ret) : ipoib_mcast_make_ah(group);
+	spin_lock_bh(&m->lock);
+	if (IS_ERR(ah)) {
+		ipoib_mcast_backoff(group);
+	} else {
+		old = rcu_replace_pointer(group->ah, ah,
+					  lockdep_is_held(&m->lock));
+		group->fallback = false;
+		skb_queue_splice_tail_init(&group->waiting, &send);
+		/* The SA may have forgotten us meanwhile. */
+		if (group->state == IPOIB_MCAST_JOINED)
+			ipoib_mcast_move(group, IPOIB_MCAST_MEMBER, 0);
+	}
+	spin_unlock_bh(&m->lock);
+
+	if (IS_ERR(ah)) {
+		netdev_warn_once(dev->ndev, "can't use group %pI6: %pe\n",
+				 group->mgid.raw, ah);
+		ipoib_mcast_leave(group);
+		return;
+	}
+	ipoib_ah_retire(dev->port, old);
+	if (ipoib_mcast_is_broadcast(group))
+		ipoib_dev_link_up(dev);
+	while ((skb = __skb_dequeue(&send)))
+		dev_queue_xmit(skb);
+}
+
+/* ---- the stack's list --------------------------------------------------- */
+
+/* An address that is on the stack's list: make or keep its group. */
+static void ipoib_mcast_want(struct ipoib_dev *dev, const u8 *addr)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ib_sa_mcmember_rec rec;
+	struct ipoib_mcast *group;
+	union ib_gid mgid;
+
+	if (!ipoib_addr_is_multicast(addr))
+		return;
+	ipoib_mcast_mgid(dev, addr, &mgid);
+	group = rhashtable_lookup_fast(&m->table, &mgid, ipoib_mcast_params);
+	if (!group) {
+		/* umcast: user space joined it and has it delivered itself. */
+		if (dev->umcast &&
+		    !ib_sa_get_mcmember_rec(dev->port->ca, dev->port->num,
+					    &mgid, &rec))
+			return;
+		group = ipoib_mcast_create(dev, &mgid);
+		if (!group)
+			return;
+	}
+	group->seen = m->generation;
+}
+
+static void ipoib_mcast_look(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct netdev_hw_addr *ha;
+
+	netif_addr_lock_bh(dev->ndev);
+	spin_lock(&m->lock);
+	m->resync = false;
+	m->generation++;
+	netdev_for_each_mc_addr(ha, dev->ndev)
+		ipoib_mcast_want(dev, ha->addr);
+	spin_unlock(&m->lock);
+	netif_addr_unlock_bh(dev->ndev);
+}
+
+static bool ipoib_mcast_unwanted(const struct ipoib_mcast *group)
+{
+	const struct ipoib_mcasts *m = &group->dev->mcast;
+
+	if (ipoib_mcast_is_broadcast(group) || group->seen == m->generation)
+		return false;
+	if (!group->sendonly)
+		return true;
+	return time_after(jiffies, READ_ONCE(group->used) +
+				   IPOIB_MCAST_IDLE_TIME);
+}
+
+/*
+ * Sort what is to be done into lists, for the work item to do without the
+ * lock; when to look again.
+ */
+static unsigned long ipoib_mcast_plan(struct ipoib_dev *dev,
+				      struct list_head *gone,
+				      struct list_head *answered,
+				      struct list_head *upgrade,
+				      struct list_head *join)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	unsigned long delay = MAX_SCHEDULE_TIMEOUT, now = jiffies;
+	u32 room = IPOIB_MCAST_WINDOW - min(m->joining, IPOIB_MCAST_WINDOW);
+	struct ipoib_mcast *group, *next, *bc;
+	bool link;
+
+	bc = rcu_dereference_protected(m->broadcast,
+				       lockdep_is_held(&m->lock));
+	link = rcu_access_pointer(bc->ah);
+	list_for_each_entry_safe(group, next, &m->list, entry) {
+		if (ipoib_mcast_unwanted(group)) {
+			ipoib_mcast_unlink(group);
+			list_add_tail(&group->todo, gone);
+		} else if (group->sendonly &&
+			   group->seen == m->generation) {
+			list_add_tail(&group->todo, upgrade);
+		} else if (group->state == IPOIB_MCAST_JOINED) {
+			list_add_tail(&group->todo, answered);
+		} else if (group->state == IPOIB_MCAST_IDLE &&
+			   (link || group == bc)) {
+			if (time_after(group->retry, now)) {
+				delay = min(delay, group->retry - now);
+			} else if (room) {
+				room--;
+				list_add_tail(&group->todo, join);
+			}
+		}
+		if (group->sendonly)
+			delay = min_t(unsigned long, delay, IPOIB_MCAST_GC);
+	}
+	return delay;
+}
+
+static struct ipoib_mcast *ipoib_mcast_pop(struct list_head *todo)
+{
+	struct ipoib_mcast *group;
+
+	group = list_first_entry_or_null(todo, struct ipoib_mcast, todo);
+	if (group)
+		list_del_init(&group->todo);
+	return group;
+}
+
+/* Leave all groups under the GID the port no longer has. */
+static void ipoib_mcast_leave_all(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+	LIST_HEAD(todo);
+
+	spin_lock_bh(&m->lock);
+	m->leave = false;
+	list_for_each_entry(group, &m->list, entry)
+		list_add_tail(&group->todo, &todo);
+	spin_unlock_bh(&m->lock);
+	while ((group = ipoib_mcast_pop(&todo))) {
+		ipoib_mcast_leave(group);
+		group->retry = jiffies;
+	}
+}
+
+/* A refused send-only group: its packets go to everybody. */
+static void ipoib_mcast_fall_back(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+	struct sk_buff_head send;
+	struct sk_buff *skb;
+
+	__skb_queue_head_init(&send);
+	spin_lock_bh(&m->lock);
+	list_for_each_entry(group, &m->list, entry)
+		if (group->fallback)
+			skb_queue_splice_tail_init(&group->waiting, &send);
+	spin_unlock_bh(&m->lock);
+	while ((skb = __skb_dequeue(&send)))
+		dev_queue_xmit(skb);
+}
+
+static void ipoib_mcast_work(struct work_struct *work)
+{
+	struct ipoib_dev *dev =
+		container_of(work, struct ipoib_dev, mcast.work.work);
+	struct ipoib_mcasts *m = &dev->mcast;
+	LIST_HEAD(answered);
+	LIST_HEAD(upgrade);
+	LIST_HEAD(gone);
+	LIST_HEAD(join);
+	struct ipoib_mcast *group;
+	unsigned long delay;
+
+	if (!ipoib_port_active(dev->port, NULL))
+		return;		/* the event of its return starts us again */
+	if (READ_ONCE(m->leave))
+		ipoib_mcast_leave_all(dev);
+	if (READ_ONCE(m->resync))
+		ipoib_mcast_look(dev);
+	ipoib_mcast_fall_back(dev);
+
+	spin_lock_bh(&m->lock);
+	delay = ipoib_mcast_plan(dev, &gone, &answered, &upgrade, &join);
+	spin_unlock_bh(&m->lock);
+
+	while ((group = ipoib_mcast_pop(&gone)))
+		ipoib_mcast_free(group);
+	while ((group = ipoib_mcast_pop(&upgrade))) {
+		ipoib_mcast_leave(group);
+		group->sendonly = false;
+		delay = 0;
+	}
+	while ((group = ipoib_mcast_pop(&answered))) {
+		ipoib_mcast_finish(group);
+		delay = 0;
+	}
+	while ((group = ipoib_mcast_pop(&join)))
+		ipoib_mcast_join(group);
+
+	spin_lock_bh(&m->lock);
+	if (m->running && delay != MAX_SCHEDULE_TIMEOUT)
+		queue_delayed_work(ipoib_wq, &m->work, delay);
+	spin_unlock_bh(&m->lock);
+}
+
+static void ipoib_mcast_kick(struct ipoib_mcasts *m)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->running)
+		mod_delayed_work(ipoib_wq, &m->work, 0);
+}
+
+/**
+ * ipoib_mcast_resync - the stack's multicast list changed
+ * @dev: interface
+ *
+ * Context: any.
+ */
+void ipoib_mcast_resync(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+
+	spin_lock_bh(&m->lock);
+	m->resync = true;
+	ipoib_mcast_kick(m);
+	spin_unlock_bh(&m->lock);
+}
+
+/**
+ * ipoib_mcast_rejoin - the SM is another, or sees us with other eyes
+ * @dev: interface
+ * @leave: the port's GID changed; memberships under the old one are given up
+ *
+ * What ib_sa reported as lost is joined again at once; groups stay in use.
+ */
+void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+
+	spin_lock_bh(&m->lock);
+	m->leave |= leave;
+	list_for_each_entry(group, &m->list, entry) {
+		group->retry = jiffies;
+		group->failures = 0;
+	}
+	ipoib_mcast_kick(m);
+	spin_unlock_bh(&m->lock);
+}
+
+/**
+ * ipoib_mcast_is_up - is the broadcast group joined?
+ * @dev: interface
+ */
+bool ipoib_mcast_is_up(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *bc;
+	bool up;
+
+	spin_lock_bh(&m->lock);
+	bc = rcu_dereference_protected(m->broadcast,
+				       lockdep_is_held(&m->lock));
+	up = bc && bc->state == IPOIB_MCAST_MEMBER;
+	spin_unlock_bh(&m->lock);
+	return up;
+}
+
+/* ---- sending ------------------------------------------------------------ */
+
+/* No handle yet: wait for the group; make a send-only one if there is none. */
+static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
+					      struct sk_buff *skb,
+					      const union ib_gid *mgid)
+{
+	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+	bool kept = false;
+
+	spin_lock_bh(&m->lock);
+	if (!m->running)
+		goto unlock;
+	group = rhashtable_lookup_fast(&m->table, mgid, ipoib_mcast_params);
+	if (!group) {
+		group = ipoib_mcast_create(dev, mgid);
+		if (!group)
+			goto unlock;
+		group->sendonly = true;
+		group->seen = m->generation - 1;
+	}
+	if (skb_queue_len(&group->waiting) < IPOIB_MCAST_WAITING) {
+		__skb_queue_tail(&group->waiting, skb);
+		kept = true;
+	}
+	ipoib_mcast_kick(m);
+unlock:
+	if (!kept)
+		m->dropped++;
+	spin_unlock_bh(&m->lock);
+	if (!kept)
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_QUEUEFULL);
+	ipoib_ud_kick(txq);
+	return NETDEV_TX_OK;
+}
+
+/**
+ * ipoib_mcast_xmit - send a packet to a multicast link-layer address
+ * @txq: queue, its TX lock held
+ * @skb: packet with the address in front; consumed
+ * @addr: the address
+ * Return: NETDEV_TX_OK
+ */
+netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+			     const u8 *addr)
+{
+	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+	struct ipoib_ah *ah = NULL;
+	union ib_gid mgid;
+
+	ipoib_mcast_mgid(dev, addr, &mgid);
+	group = rhashtable_lookup(&m->table, &mgid, ipoib_mcast_params);
+	if (likely(group)) {
+		ah = rcu_dereference_bh(group->ah);
+		if (group->sendonly)
+			ipoib_stamp(&group->used);
+		if (!ah && READ_ONCE(group->fallback)) {
+			group = rcu_dereference_bh(m->broadcast);
+			ah = group ? rcu_dereference_bh(group->ah) : NULL;
+		}
+	}
+	if (unlikely(!ah))
+		return ipoib_mcast_defer(txq, skb, &mgid);
+	return ipoib_ud_send(txq, skb, ah, IB_MULTICAST_QPN);
+}
+
+/* ---- life cycle --------------------------------------------------------- */
+
+/**
+ * ipoib_mcast_start - the interface comes up: join the link
+ * @dev: interface
+ */
+void ipoib_mcast_start(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *bc;
+
+	spin_lock_bh(&m->lock);
+	bc = ipoib_mcast_create(dev, ipoib_addr_gid(dev->ndev->broadcast));
+	if (bc) {
+		rcu_assign_pointer(m->broadcast, bc);
+		m->running = true;
+		m->resync = true;
+		m->leave = false;
+		ipoib_mcast_kick(m);
+	}
+	spin_unlock_bh(&m->lock);
+	if (!bc)
+		netdev_err(dev->ndev, "no memory for the broadcast group\n");
+}
+
+/**
+ * ipoib_mcast_stop - leave all groups
+ * @dev: interface that goes down
+ *
+ * Does not wait for the SA.
+ *
+ * Context: process, @dev->lock held.
+ */
+void ipoib_mcast_stop(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+	LIST_HEAD(gone);
+
+	spin_lock_bh(&m->lock);
+	m->running = false;
+	spin_unlock_bh(&m->lock);
+	cancel_delayed_work_sync(&m->work);
+
+	spin_lock_bh(&m->lock);
+	while ((group = list_first_entry_or_null(&m->list, struct ipoib_mcast,
+						 entry))) {
+		ipoib_mcast_unlink(group);
+		list_add_tail(&group->todo, &gone);
+	}
+	rcu_assign_pointer(m->broadcast, NULL);
+	spin_unlock_bh(&m->lock);
+
+	while ((group = ipoib_mcast_pop(&gone)))
+		ipoib_mcast_free(group);
+}
+
+int ipoib_mcast_init(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+
+	spin_lock_init(&m->lock);
+	INIT_LIST_HEAD(&m->list);
+	INIT_DELAYED_WORK(&m->work, ipoib_mcast_work);
+	return rhashtable_init(&m->table, &ipoib_mcast_params);
+}
+
+void ipoib_mcast_exit(struct ipoib_dev *dev)
+{
+	rhashtable_destroy(&dev->mcast.table);
+}

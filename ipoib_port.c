@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A port: what its interfaces share, and the HCA's events
+ *
+ * A port owns the protection domain and the channel: CQs, NAPI, receive
+ * buffers and the SRQ, all shared by the parent interface and its children.
+ * Buffers of an SRQ stay posted while all interfaces are down: only
+ * destroying it would give them back.
+ *
+ * Events of the HCA are classified here and handed to the interfaces' own
+ * work items, so that one that is stuck holds up no other.
+ *
+ * Locks: ipoib_port.lock (mutex) covers the list of interfaces and the users
+ * of the channel; it nests inside ipoib_dev.lock.
+ */
+#include <linux/log2.h>
+#include <linux/rhashtable.h>
+#include <net/page_pool/helpers.h>
+
+#include "ipoib.h"
+#include "ipoib_trace.h"
+
+#define IPOIB_POOL_ORDER	3
+#define IPOIB_BARRIER_TIMEOUT	HZ
+
+/* ---- channel ------------------------------------------------------------ */
+
+static void ipoib_cq_handler(struct ib_cq *cq, void *ctx)
+{
+	struct ipoib_channel *ch = ctx;
+
+	napi_schedule_irqoff(&ch->napi);
+}
+
+static void ipoib_cq_event(struct ib_event *event, void *ctx)
+{
+	struct ipoib_channel *ch = ctx;
+
+	dev_warn(&ch->port->ca->dev, "port %u: CQ: %s\n", ch->port->num,
+		 ib_event_msg(event->event));
+}
+
+static struct ib_cq *ipoib_channel_cq(struct ipoib_channel *ch, u32 cqe,
+				      int vector)
+{
+	struct ib_cq_init_attr attr = {
+		.cqe = cqe,
+		.comp_vector = vector,
+	};
+
+	return ib_create_cq(ch->port->ca, ipoib_cq_handler, ipoib_cq_event,
+			    ch, &attr);
+}
+
+/* An SRQ for datagrams, if the HCA has any; without one all goes on too. */
+static void ipoib_channel_srq(struct ipoib_channel *ch)
+{
+	struct ib_device *ca = ch->port->ca;
+	u32 num_sge = ch->tail_len ? 2 : 1;
+	struct ib_srq_init_attr attr = {
+		.srq_type = IB_SRQT_BASIC,
+		.attr.max_wr = ch->port->recvq_size,
+		.attr.max_sge = num_sge,
+	};
+	struct ib_srq *srq;
+
+	if (!ca->attrs.max_srq || ca->attrs.max_srq_sge < num_sge)
+		return;
+	srq = ib_create_srq(ch->port->pd, &attr);
+	if (!IS_ERR(srq))
+		ch->rxq.srq = srq;
+}
+
+static int ipoib_channel_pool(struct ipoib_channel *ch)
+{
+	struct ib_device *ca = ch->port->ca;
+	struct page_pool_params params = {
+		.order = IPOIB_POOL_ORDER,
+		.pool_size = 256,
+		.nid = NUMA_NO_NODE,
+		.napi = &ch->napi,
+		.dma_dir = DMA_FROM_DEVICE,
+		.max_len = PAGE_SIZE << IPOIB_POOL_ORDER,
+	};
+	struct page_pool *pool;
+
+	if (!ib_uses_virt_dma(ca)) {
+		params.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV;
+		params.dev = ca->dma_device;
+	}
+	pool = page_pool_create(&params);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	ch->pool = pool;
+	return 0;
+}
+
+/* Sizes of buffers from the largest datagram the port could ever carry. */
+static int ipoib_channel_sizes(struct ipoib_channel *ch)
+{
+	struct ib_port_attr attr;
+	int mtu, ret;
+
+	ret = ib_query_port(ch->port->ca, ch->port->num, &attr);
+	if (ret)
+		return ret;
+	mtu = ib_mtu_enum_to_int(attr.max_mtu);
+	if (mtu < 0)
+		return -EINVAL;
+	ch->head_len = min(mtu, IPOIB_RX_HEAD);
+	ch->tail_len = mtu - ch->head_len;
+	ch->head_size = ipoib_rx_head_size(ch->head_len);
+	return 0;
+}
+
+/**
+ * ipoib_channel_create - make a port's channel
+ * @port: port
+ * @parent: net_device the NAPI context belongs to
+ * Return: 0 or -errno
+ */
+int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
+{
+	static atomic_t next_vector = ATOMIC_INIT(-1);
+	struct ipoib_channel *ch = &port->channel;
+	u32 vector;
+	int ret;
+
+	ch->port = port;
+	INIT_LIST_HEAD(&ch->dirty);
+	init_completion(&ch->flushed);
+	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
+	ret = ipoib_channel_sizes(ch);
+	if (ret)
+		return ret;
+
+	/* Each QP's whole queues find room: a CQ must never overrun. */
+	vector = atomic_inc_return(&next_vector);
+	vector %= port->ca->num_comp_vectors;
+	ch->rx_cq = ipoib_channel_cq(ch, port->recvq_size, vector);
+	if (IS_ERR(ch->rx_cq))
+		return PTR_ERR(ch->rx_cq);
+	ch->tx_cq = ipoib_channel_cq(ch, port->sendq_size + 1, vector);
+	if (IS_ERR(ch->tx_cq)) {
+		ret = PTR_ERR(ch->tx_cq);
+		goto err_rx_cq;
+	}
+	ret = ipoib_channel_pool(ch);
+	if (ret)
+		goto err_tx_cq;
+	ret = ipoib_rxq_alloc(&ch->rxq, ch, port->recvq_size);
+	if (ret)
+		goto err_pool;
+	ipoib_channel_srq(ch);
+	netif_napi_add(parent, &ch->napi, ipoib_poll);
+	return 0;
+
+err_pool:
+	page_pool_destroy(ch->pool);
+err_tx_cq:
+	ib_destroy_cq(ch->tx_cq);
+err_rx_cq:
+	ib_destroy_cq(ch->rx_cq);
+	return ret;
+}
+
+/**
+ * ipoib_channel_destroy - undo ipoib_channel_create(); no QP uses it
+ * @ch: channel
+ */
+void ipoib_channel_destroy(struct ipoib_channel *ch)
+{
+	netif_napi_del(&ch->napi);
+	if (ch->rxq.srq)
+		ib_destroy_srq(ch->rxq.srq);
+	ib_destroy_cq(ch->tx_cq);
+	ib_destroy_cq(ch->rx_cq);
+	ipoib_rxq_free(&ch->rxq);
+	page_pool_destroy(ch->pool);
+}
+
+/**
+ * ipoib_channel_get - an interface comes up
+ * @ch: channel
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int ipoib_channel_get(struct ipoib_channel *ch)
+{
+	int ret = 0;
+
+	mutex_lock(&ch->port->lock);
+	if (ch->users) {
+		ch->users++;
+		goto unlock;
+	}
+	/* NAPI is off: the queue is ours. */
+	if (ch->rxq.srq) {
+		ipoib_rxq_refill(&ch->rxq);
+		if (ch->rxq.nfree == ch->rxq.size) {
+			timer_delete_sync(&ch->refill_timer);
+			ret = -ENOMEM;
+			goto unlock;
+		}
+	}
+	ch->users = 1;
+	napi_enable(&ch->napi);
+	local_bh_disable();
+	napi_schedule(&ch->napi);	/* arms the CQs */
+	local_bh_enable();
+unlock:
+	mutex_unlock(&ch->port->lock);
+	return ret;
+}
+
+/**
+ * ipoib_channel_put - an interface is down
+ * @ch: channel
+ */
+void ipoib_channel_put(struct ipoib_channel *ch)
+{
+	mutex_lock(&ch->port->lock);
+	if (!--ch->users) {
+		napi_disable(&ch->napi);
+		timer_delete_sync(&ch->refill_timer);
+	}
+	mutex_unlock(&ch->port->lock);
+}
+
+/**
+ * ipoib_channel_barrier - wait until nothing of the past is in the channel
+ * @ch: channel with users
+ *
+ * When it returns, completions that were in the CQs have been handled and
+ * GRO has passed on what it held, which has no reference on its device.
+ *
+ * Context: process.
+ */
+void ipoib_channel_barrier(struct ipoib_channel *ch)
+{
+	mutex_lock(&ch->port->lock);
+	reinit_completion(&ch->flushed);
+	ch->flush_left = ch->rx_cq->cqe + ch->tx_cq->cqe;
+	/* Pairs with READ_ONCE() in ipoib_poll() */
+	smp_store_release(&ch->flush, IPOIB_FLUSH_ASKED);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+	if (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_TIMEOUT))
+		netdev_warn(ch->port->parent, "poll did not get through\n");
+	WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
+	mutex_unlock(&ch->port->lock);
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+/* What an event of the HCA asks of the interfaces of the port. */
+static unsigned long ipoib_event_classify(enum ib_event_type event)
+{
+	switch (event) {
+	case IB_EVENT_SM_CHANGE:
+	case IB_EVENT_CLIENT_REREGISTER:
+		return BIT(IPOIB_EV_REVALIDATE);
+	case IB_EVENT_PORT_ACTIVE:
+	case IB_EVENT_LID_CHANGE:
+		return BIT(IPOIB_EV_PORT) | BIT(IPOIB_EV_REJOIN);
+	case IB_EVENT_PORT_ERR:
+	case IB_EVENT_GID_CHANGE:
+	case IB_EVENT_DEVICE_FATAL:
+		return BIT(IPOIB_EV_PORT);
+	case IB_EVENT_PKEY_CHANGE:
+		return BIT(IPOIB_EV_PKEY);
+	default:
+		return 0;
+	}
+}
+
+static void ipoib_port_event(struct ib_event_handler *handler,
+			     struct ib_event *event)
+{
+	struct ipoib_port *port =
+		container_of(handler, struct ipoib_port, handler);
+	unsigned long bits = ipoib_event_classify(event->event);
+
+	if (!bits || (event->event != IB_EVENT_DEVICE_FATAL &&
+		      event->element.port_num != port->num))
+		return;
+	trace_ipoib_event(port, event->event);
+	set_mask_bits(&port->events, 0UL, bits);
+	queue_work(ipoib_wq, &port->event_work);
+}
+
+static void ipoib_port_event_work(struct work_struct *work)
+{
+	struct ipoib_port *port =
+		container_of(work, struct ipoib_port, event_work);
+	unsigned long bits = xchg(&port->events, 0);
+	struct ipoib_dev *dev;
+	unsigned long bit;
+
+	if (bits & (BIT(IPOIB_EV_REVALIDATE) | BIT(IPOIB_EV_REJOIN)))
+		ipoib_path_revalidate(port);
+	mutex_lock(&port->lock);
+	list_for_each_entry(dev, &port->devs, port_entry)
+		for_each_set_bit(bit, &bits, BITS_PER_LONG)
+			ipoib_dev_event(dev, bit);
+	mutex_unlock(&port->lock);
+}
+
+/**
+ * ipoib_port_active - is the port in a state that carries data?
+ * @port: port
+ * @attr: its attributes, may be NULL
+ *
+ * Context: process.
+ */
+bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr)
+{
+	struct ib_port_attr own;
+
+	if (!attr)
+		attr = &own;
+	return !ib_query_port(port->ca, port->num, attr) &&
+	       attr->state == IB_PORT_ACTIVE;
+}
+
+/* ---- life cycle --------------------------------------------------------- */
+
+void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev)
+{
+	mutex_lock(&port->lock);
+	list_add_tail(&dev->port_entry, &port->devs);
+	mutex_unlock(&port->lock);
+}
+
+void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev)
+{
+	mutex_lock(&port->lock);
+	list_del_init(&dev->port_entry);
+	mutex_unlock(&port->lock);
+}
+
+/**
+ * ipoib_port_put - drop a reference; the last one frees the memory
+ * @port: port
+ *
+ * Context: process.
+ */
+void ipoib_port_put(struct ipoib_port *port)
+{
+	if (!refcount_dec_and_test(&port->ref))
+		return;
+	rhashtable_destroy(&port->path_table);
+	kfree(port);
+}
+
+static int ipoib_port_marker(struct ipoib_port *port)
+{
+	struct rdma_ah_attr attr = {
+		.type = rdma_ah_find_type(port->ca, port->num),
+	};
+	struct ib_ah *ah;
+
+	/* Never sent to: the request it stands in is flushed. */
+	rdma_ah_set_port_num(&attr, port->num);
+	rdma_ah_set_dlid(&attr, 1);
+	ah = rdma_create_ah(port->pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+	if (IS_ERR(ah))
+		return PTR_ERR(ah);
+	port->marker_ah = ah;
+	return 0;
+}
+
+static int ipoib_port_parent(struct ipoib_port *port)
+{
+	struct ipoib_dev *dev;
+	u16 pkey;
+	int ret;
+
+	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
+	if (ret)
+		return ret;
+	dev = ipoib_dev_create(port, pkey | IPOIB_PKEY_FULL);
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
+	port->parent = dev->ndev;
+	ret = ipoib_channel_create(port, dev->ndev);
+	if (ret)
+		goto err_dev;
+	ret = ipoib_dev_register(dev);
+	if (ret)
+		goto err_channel;
+	return 0;
+
+err_channel:
+	ipoib_channel_destroy(&port->channel);
+err_dev:
+	ipoib_dev_destroy(dev);
+	return ret;
+}
+
+/* Queue sizes: what the parameters say, as far as the HCA goes along. */
+static void ipoib_port_sizes(struct ipoib_port *port)
+{
+	const struct ib_device_attr *attr = &port->ca->attrs;
+	u32 cqe = max(attr->max_cqe, 2) - 1;
+	u32 wr = max(attr->max_qp_wr, 2) - 1;
+
+	port->sendq_size = min(ipoib_sendq_size,
+			       rounddown_pow_of_two(min(wr, cqe)));
+	if (attr->max_srq)
+		wr = min_t(u32, wr, max(attr->max_srq_wr, 1));
+	port->recvq_size = min3(ipoib_recvq_size, wr, cqe);
+}
+
+/**
+ * ipoib_port_create - make a port and its parent interface
+ * @ca: HCA
+ * @num: port number
+ * Return: port or ERR_PTR()
+ */
+struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
+{
+	struct ipoib_port *port;
+	int ret;
+
+	port = kzalloc(sizeof(*port), GFP_KERNEL);
+	if (!port)
+		return ERR_PTR(-ENOMEM);
+	port->ca = ca;
+	port->num = num;
+	ipoib_port_sizes(port);
+	refcount_set(&port->ref, 1);
+	mutex_init(&port->lock);
+	INIT_LIST_HEAD(&port->devs);
+	INIT_WORK(&port->event_work, ipoib_port_event_work);
+	ret = ipoib_path_port_init(port);
+	if (ret) {
+		kfree(port);
+		return ERR_PTR(ret);
+	}
+	port->pd = ib_alloc_pd(ca, 0);
+	if (IS_ERR(port->pd)) {
+		ret = PTR_ERR(port->pd);
+		goto err_put;
+	}
+	ret = ipoib_port_marker(port);
+	if (ret)
+		goto err_pd;
+	ret = ipoib_port_parent(port);
+	if (ret)
+		goto err_marker;
+
+	INIT_IB_EVENT_HANDLER(&port->handler, ca, ipoib_port_event);
+	ib_register_event_handler(&port->handler);
+	return port;
+
+err_marker:
+	ipoib_path_port_exit(port);
+	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
+err_pd:
+	ib_dealloc_pd(port->pd);
+err_put:
+	ipoib_port_put(port);
+	return ERR_PTR(ret);
+}
+
+/**
+ * ipoib_port_destroy - remove a port and its interfaces
+ * @port: port
+ *
+ * Waits for no answer of the fabric.
+ */
+void ipoib_port_destroy(struct ipoib_port *port)
+{
+	struct ipoib_dev *dev = ipoib_priv(port->parent);
+
+	ib_unregister_event_handler(&port->handler);
+	cancel_work_sync(&port->event_work);
+	ipoib_dev_unregister(dev);
+	ipoib_path_port_exit(port);
+	ipoib_channel_destroy(&port->channel);
+	ipoib_dev_destroy(dev);
+	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
+	ib_dealloc_pd(port->pd);
+	ipoib_port_put(port);
+}

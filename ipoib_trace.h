@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tracepoints: what happened to joins, paths and events
+ */
+#undef TRACE_SYSTEM
+#ifdef IPOIB_INTEROP
+#define TRACE_SYSTEM ipoib_interop
+#else
+#define TRACE_SYSTEM ipoib
+#endif
+
+#if !defined(IPOIB_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define IPOIB_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "ipoib.h"
+
+TRACE_EVENT(ipoib_event,
+	TP_PROTO(const struct ipoib_port *port, enum ib_event_type event),
+	TP_ARGS(port, event),
+	TP_STRUCT__entry(
+		__string(ca, dev_name(&port->ca->dev))
+		__field(u32, num)
+		__field(int, event)
+	),
+	TP_fast_assign(
+		__assign_str(ca);
+		__entry->num = port->num;
+		__entry->event = event;
+	),
+	TP_printk("%s port %u: %s", __get_str(ca), __entry->num,
+		  ib_event_msg(__entry->event))
+);
+
+TRACE_EVENT(ipoib_mcast_state,
+	TP_PROTO(const struct ipoib_mcast *group, int from, int to, int status),
+	TP_ARGS(group, from, to, status),
+	TP_STRUCT__entry(
+		__string(name, group->dev->ndev->name)
+		__array(u8, mgid, 16)
+		__field(int, from)
+		__field(int, to)
+		__field(int, status)
+		__field(bool, sendonly)
+	),
+	TP_fast_assign(
+		__assign_str(name);
+		memcpy(__entry->mgid, group->mgid.raw, 16);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->status = status;
+		__entry->sendonly = group->sendonly;
+	),
+	TP_printk("%s: %pI6%s %s -> %s status %d", __get_str(name),
+		  __entry->mgid, __entry->sendonly ? " (send-only)" : "",
+		  ipoib_mcast_state_name(__entry->from),
+		  ipoib_mcast_state_name(__entry->to), __entry->status)
+);
+
+TRACE_EVENT(ipoib_path_state,
+	TP_PROTO(const struct ipoib_path *path, int from, int to, int status),
+	TP_ARGS(path, from, to, status),
+	TP_STRUCT__entry(
+		__string(ca, dev_name(&path->port->ca->dev))
+		__field(u32, num)
+		__array(u8, dgid, 16)
+		__field(int, from)
+		__field(int, to)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		__assign_str(ca);
+		__entry->num = path->port->num;
+		memcpy(__entry->dgid, path->key.dgid.raw, 16);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->status = status;
+	),
+	TP_printk("%s port %u: %pI6 %s -> %s status %d", __get_str(ca),
+		  __entry->num, __entry->dgid,
+		  ipoib_path_state_name(__entry->from),
+		  ipoib_path_state_name(__entry->to), __entry->status)
+);
+
+#endif /* IPOIB_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE ipoib_trace
+#include <trace/define_trace.h>
