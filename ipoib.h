@@ -481,6 +481,8 @@ struct ipoib_path_key {
  * @query_id: its id
  * @retry: jiffies before which the SA is not asked
  * @asked: jiffies of the last query
+ * @probed: jiffies of the last probe of the stack that nothing answered yet,
+ *	0 if there is none
  * @failures: since the last answer
  * @rcu: frees it
  */
@@ -501,6 +503,7 @@ struct ipoib_path {
 	int query_id;
 	unsigned long retry;
 	unsigned long asked;
+	unsigned long probed;
 	u32 failures;
 	struct rcu_head rcu;
 };

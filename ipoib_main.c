@@ -462,7 +462,7 @@ static void ipoib_dev_work(struct work_struct *work)
 	mutex_lock(&dev->lock);
 	if (bits & BIT(IPOIB_EV_PKEY))
 		ipoib_dev_pkey_changed(dev);
-	if (dev->open && dev->ud.running &&
+	if (dev->open &&
 	    bits & (BIT(IPOIB_EV_RESTART) | BIT(IPOIB_EV_SQ_ERROR)))
 		ipoib_dev_repair(dev, bits & BIT(IPOIB_EV_RESTART));
 	if (bits & port_bits) {
@@ -482,6 +482,9 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 	if (!dev->setting_mtu)
 		dev->admin_mtu = mtu;
 	WRITE_ONCE(ndev->mtu, ipoib_effective_mtu(dev));
+	if (ndev->mtu < mtu)
+		netdev_info(ndev, "MTU is %u, more than that the broadcast group does not allow\n",
+			    ndev->mtu);
 	return 0;
 }
 

@@ -35,6 +35,7 @@
 #define IPOIB_PATH_BACKOFF_MIN	(HZ / 4)
 #define IPOIB_PATH_BACKOFF_MAX	(16 * HZ)
 #define IPOIB_PATH_FRESH	HZ	/* no second query within this time */
+#define IPOIB_PATH_PROBES	(5 * HZ)	/* probes that belong together */
 #define IPOIB_NEIGH_GC		(30 * HZ)
 #define IPOIB_NEIGH_IDLE	(120 * HZ)
 #define IPOIB_AH_REAP		(HZ / 10)
@@ -474,7 +475,7 @@ static void ipoib_path_work(struct work_struct *work)
 	spin_unlock_bh(&port->path_lock);
 }
 
-/* A sender came upon a stale path, or has reason to doubt it. */
+/* A sender came upon a stale path. */
 static void ipoib_path_refresh(struct ipoib_path *path)
 {
 	struct ipoib_port *port = path->port;
@@ -482,6 +483,21 @@ static void ipoib_path_refresh(struct ipoib_path *path)
 	spin_lock_bh(&port->path_lock);
 	if (path->state == IPOIB_PATH_VALID)
 		ipoib_path_ask(path);
+	spin_unlock_bh(&port->path_lock);
+}
+
+/* The stack asks the peer whether it is there, and had no answer before. */
+static void ipoib_path_probe(struct ipoib_path *path)
+{
+	struct ipoib_port *port = path->port;
+	unsigned long now = jiffies;
+
+	spin_lock_bh(&port->path_lock);
+	if (path->state == IPOIB_PATH_VALID && path->probed &&
+	    time_before(now, path->probed + IPOIB_PATH_PROBES) &&
+	    time_after(now, path->asked + IPOIB_PATH_FRESH))
+		ipoib_path_ask(path);
+	path->probed = now | 1;
 	spin_unlock_bh(&port->path_lock);
 }
 
@@ -721,9 +737,9 @@ static bool ipoib_neigh_is_probe(const struct sk_buff *skb, __be16 proto)
  * @addr: the address
  * @proto: Ethertype
  *
- * A unicast ARP request or neighbour solicitation means that the stack has
- * not heard from the peer for a while: its LID may have changed, and nothing
- * else would tell (the SM's events go to the peer's port, not to ours).
+ * A second unicast ARP request or neighbour solicitation in a row means that
+ * the peer does not answer: its LID may have changed, and nothing else would
+ * tell (the SM's events go to the peer's port, not to ours).
  *
  * Return: NETDEV_TX_OK
  */
@@ -743,11 +759,11 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	if (unlikely(!ah))
 		return ipoib_neigh_defer(txq, skb, addr);
 	ipoib_stamp(&neigh->used);
-	if (unlikely(READ_ONCE(path->stale)) ||
-	    (unlikely(proto != htons(ETH_P_IP)) &&
-	     ipoib_neigh_is_probe(skb, proto) &&
-	     time_after(jiffies, READ_ONCE(path->asked) + IPOIB_PATH_FRESH)))
+	if (unlikely(READ_ONCE(path->stale)))
 		ipoib_path_refresh(path);
+	if (unlikely(proto != htons(ETH_P_IP)) &&
+	    ipoib_neigh_is_probe(skb, proto))
+		ipoib_path_probe(path);
 	return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(addr));
 }
 
@@ -773,6 +789,7 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 		goto unlock;
 	path = neigh->path;
 	spin_lock(&port->path_lock);
+	path->probed = 0;
 	if (path->state == IPOIB_PATH_VALID &&
 	    be32_to_cpu(sa_path_get_dlid(&path->rec)) != slid &&
 	    time_after(jiffies, path->asked + IPOIB_PATH_FRESH))
