@@ -562,11 +562,12 @@ static noinline void ipoib_tx_error(struct ipoib_txq *txq,
 
 	txq->done.errors++;
 	DEV_STATS_INC(dev->ndev, tx_errors);
-	if (wc->status == IB_WC_WR_FLUSH_ERR)
+	if (!READ_ONCE(dev->ud.running))
 		return;
-	if (net_ratelimit())
+	if (wc->status != IB_WC_WR_FLUSH_ERR && net_ratelimit())
 		netdev_warn(dev->ndev, "send failed: %s, vendor error %#x\n",
 			    ib_wc_status_msg(wc->status), wc->vendor_err);
+	/* Flushed without our doing: the QP left RTS behind our back. */
 	ipoib_dev_event(dev, IPOIB_EV_SQ_ERROR);
 }
 
