@@ -2,8 +2,8 @@
 /*
  * debugfs: ipoib/<interface>_mcg and ipoib/<interface>_path
  *
- * Files are named as the interface was when it was made; if another network
- * namespace holds one of the same name, the port's name is put in front.
+ * Files are named as the interface is; if another network namespace holds one
+ * of the same name, the port's name is put in front.
  */
 #include <linux/debugfs.h>
 #include <linux/rhashtable.h>
@@ -121,6 +121,8 @@ void ipoib_fs_del(struct ipoib_dev *dev)
 {
 	debugfs_remove(dev->debugfs[0]);
 	debugfs_remove(dev->debugfs[1]);
+	dev->debugfs[0] = NULL;
+	dev->debugfs[1] = NULL;
 }
 
 void ipoib_fs_init(void)

@@ -636,12 +636,9 @@ int ipoib_dev_register(struct ipoib_dev *dev)
 	netif_carrier_off(dev->ndev);
 	ipoib_port_attach(dev->port, dev);
 	ret = register_netdev(dev->ndev);
-	if (ret)
-		goto err_detach;
-	ipoib_fs_add(dev);
-	return 0;
+	if (!ret)
+		return 0;
 
-err_detach:
 	ipoib_port_detach(dev->port, dev);
 	cancel_work_sync(&dev->work);
 	ipoib_ud_destroy(dev);
@@ -654,7 +651,6 @@ err_detach:
  */
 void ipoib_dev_unregister(struct ipoib_dev *dev)
 {
-	ipoib_fs_del(dev);
 	unregister_netdev(dev->ndev);
 	ipoib_port_detach(dev->port, dev);
 	ipoib_ud_destroy(dev);
@@ -671,6 +667,32 @@ void ipoib_dev_destroy(struct ipoib_dev *dev)
 	ipoib_neigh_exit(dev);
 	free_netdev(dev->ndev);
 }
+
+/* debugfs files are named as the interface is. */
+static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
+			      void *ptr)
+{
+	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
+
+	if (ndev->netdev_ops != &ipoib_netdev_ops)
+		return NOTIFY_DONE;
+	switch (event) {
+	case NETDEV_CHANGENAME:
+		ipoib_fs_del(ipoib_priv(ndev));
+		fallthrough;
+	case NETDEV_REGISTER:
+		ipoib_fs_add(ipoib_priv(ndev));
+		break;
+	case NETDEV_UNREGISTER:
+		ipoib_fs_del(ipoib_priv(ndev));
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block ipoib_netdev_notifier = {
+	.notifier_call = ipoib_netdev_event,
+};
 
 /* ---- ib_client ---------------------------------------------------------- */
 
@@ -855,9 +877,12 @@ static int __init ipoib_init_module(void)
 		return -ENOMEM;
 	ipoib_fs_init();
 	ib_sa_register_client(&ipoib_sa);
-	ret = rtnl_link_register(&ipoib_link_ops);
+	ret = register_netdevice_notifier(&ipoib_netdev_notifier);
 	if (ret)
 		goto err_sa;
+	ret = rtnl_link_register(&ipoib_link_ops);
+	if (ret)
+		goto err_notifier;
 	ret = ib_register_client(&ipoib_client);
 	if (ret)
 		goto err_link;
@@ -865,6 +890,8 @@ static int __init ipoib_init_module(void)
 
 err_link:
 	rtnl_link_unregister(&ipoib_link_ops);
+err_notifier:
+	unregister_netdevice_notifier(&ipoib_netdev_notifier);
 err_sa:
 	ib_sa_unregister_client(&ipoib_sa);
 	ipoib_fs_exit();
@@ -876,6 +903,7 @@ static void __exit ipoib_exit_module(void)
 {
 	ib_unregister_client(&ipoib_client);
 	rtnl_link_unregister(&ipoib_link_ops);
+	unregister_netdevice_notifier(&ipoib_netdev_notifier);
 	/* Waits for the last answer of the SA. */
 	ib_sa_unregister_client(&ipoib_sa);
 	ipoib_fs_exit();
