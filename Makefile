@@ -8,10 +8,9 @@ ifneq ($(KERNELRELEASE),)
 
 ifneq ($(KBUILD_EXTMOD),)
 CONFIG_INFINIBAND_IPOIB := m
-CONFIG_INFINIBAND_IPOIB_CM ?= y
 CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
 
-ipoib-options := CM DEBUG DEBUG_DATA
+ipoib-options := DEBUG DEBUG_DATA
 # What the kernel's configuration says does not bind this build.
 ifneq ($(wildcard $(src)/ipoib_config.h),)
 ccflags-y += -include $(src)/ipoib_config.h
@@ -81,8 +80,7 @@ endef
 # Copies only what is different, for the sake of time stamps.
 update = @cmp -s $(1) $(2) || { mkdir -p $(dir $(2)); cp $(1) $(2); }
 
-OPTIONS := CM DEBUG DEBUG_DATA
-CONFIG_INFINIBAND_IPOIB_CM ?= y
+OPTIONS := DEBUG DEBUG_DATA
 CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
 
 define write-config
@@ -141,7 +139,7 @@ setup:
 	@$(VM)/setup
 
 check: setup
-	@T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' tools/testing/check
+	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)'
 
 demo: setup
 	@tools/testing/demo
@@ -154,7 +152,7 @@ DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
 	install -D -m 644 build/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
-	depmod $(if $(DESTDIR),-b $(DESTDIR)) $(RELEASE)
+	$(if $(DESTDIR),,depmod $(RELEASE))
 
 clean:
 	rm -rf build ib_ipoib.ko $(FABRIC)/ibdevsim.ko

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""
+Tests of the runner.  Those in class Machines boot some, without a fabric.
+"""
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from contextlib import redirect_stderr
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+RUN = os.path.join(HERE, "run")
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+
+
+def load():
+    """The runner as a module."""
+    loader = importlib.machinery.SourceFileLoader("vm_run", RUN)
+    spec = importlib.util.spec_from_loader("vm_run", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+run = load()
+
+
+class Streams(unittest.TestCase):
+    """The end of a stream is found, and nothing else is taken for it."""
+
+    END = b"<<end 0123>>"
+
+    def pump(self, *parts):
+        """What comes out when the guest writes @parts."""
+        ours, guest = socket.socketpair()
+        with tempfile.TemporaryFile() as file, ours:
+            pump = run.Pump(ours, file.fileno(), self.END)
+            pump.start()
+            for part in parts:
+                guest.sendall(part)
+                time.sleep(0.01)
+            guest.close()
+            pump.finish()
+            file.seek(0)
+            return file.read(), pump.ended.is_set()
+
+    def test_slow_reader_does_not_stop_the_guest(self):
+        ours, guest = socket.socketpair()
+        reader, writer = os.pipe()
+        data = b"x" * 3000000
+        pump = run.Pump(ours, writer, self.END)
+        pump.start()
+        guest.settimeout(10)
+        guest.sendall(data + self.END)
+        self.assertTrue(pump.ended.wait(10))
+        with os.fdopen(reader, "rb") as file:
+            self.assertEqual(len(file.read(len(data))), len(data))
+        pump.finish()
+        for end in (ours, guest):
+            end.close()
+        os.close(writer)
+
+    def test_whole(self):
+        self.assertEqual(self.pump(b"text\n" + self.END), (b"text\n", True))
+
+    def test_in_pieces(self):
+        parts = [bytes([octet]) for octet in b"a<<en<<end b" + self.END]
+        self.assertEqual(self.pump(*parts), (b"a<<en<<end b", True))
+
+    def test_what_comes_later_is_dropped(self):
+        self.assertEqual(self.pump(b"1", self.END + b"2"), (b"1", True))
+
+    def test_stream_that_breaks_off(self):
+        self.assertEqual(self.pump(b"text<<end 01"), (b"text<<end 01", False))
+
+    def test_octets_of_all_kinds(self):
+        data = bytes(range(256)) * 1000
+        self.assertEqual(self.pump(data, self.END), (data, True))
+
+
+class Options(unittest.TestCase):
+    """The command line."""
+
+    def refused(self, *argv):
+        """Is it?"""
+        try:
+            with redirect_stderr(io.StringIO()):
+                run.parse_args(list(argv))
+        except SystemExit:
+            return True
+        return False
+
+    def test_command_is_left_alone(self):
+        args = run.parse_args(["--hcas", "3", "--", "ls", "--all", "--", "x"])
+        self.assertEqual(args.command, ["ls", "--all", "--", "x"])
+        self.assertEqual(args.hcas, 3)
+
+    def test_without_dashes(self):
+        args = run.parse_args(["--sm", "none", "ls", "--sm", "opensm"])
+        self.assertEqual((args.sm, args.command),
+                         ("none", ["ls", "--sm", "opensm"]))
+
+    def test_shell_needs_no_command(self):
+        self.assertEqual(run.parse_args(["--shell"]).command[0], "bash")
+        self.assertTrue(self.refused("--hcas", "2"))
+
+    def test_icount_is_one_cpu(self):
+        args = run.parse_args(["--icount", "--cpus", "4", "true"])
+        self.assertEqual(args.cpus, 1)
+
+    def test_nonsense_is_refused(self):
+        for argv in (["--hcas", "-1"], ["--ports", "3"], ["--cpus", "0"],
+                     ["--env", "1=2"], ["--env", "A"], ["--timeout", "0"],
+                     ["--sm", "ufm"], ["--frobnicate"]):
+            with self.subTest(argv=argv):
+                self.assertTrue(self.refused(*argv, "--", "true"))
+
+
+class Archive(unittest.TestCase):
+    """The initramfs."""
+
+    def test_cpio_reads_it(self):
+        archive = run.Cpio()
+        archive.directory("dir")
+        archive.file("dir/a", "text", 0o755)
+        archive.file("b", b"\0" * 4097)
+        out = subprocess.run(["cpio", "-itv", "--quiet"],
+                             input=archive.bytes(), capture_output=True,
+                             check=True)
+        lines = out.stdout.decode().splitlines()
+        self.assertEqual([line.split()[-1] for line in lines],
+                         ["dir", "dir/a", "b"])
+        self.assertTrue(lines[1].startswith("-rwxr-xr-x"))
+        self.assertIn(" 4097 ", lines[2])
+
+    def test_closure_is_in_loading_order(self):
+        kernel = run.Kernel("6.12")
+        order = [run.module_name(p) for p in kernel.closure(["9p", "overlay"])]
+        self.assertLess(order.index("netfs"), order.index("9pnet"))
+        self.assertLess(order.index("9pnet"), order.index("9p"))
+        self.assertEqual(order[-1], "overlay")
+        self.assertEqual(len(order), len(set(order)))
+
+
+class Machines(unittest.TestCase):
+    """Whole runs."""
+
+    def vm(self, *argv, timeout=30, **kwargs):
+        """Run something; (status, stdout, stderr)."""
+        out = subprocess.run(
+            [RUN, "--hcas", "0", "--timeout", str(timeout), *argv],
+            capture_output=True, timeout=120, check=False,
+            stdin=subprocess.DEVNULL, **kwargs)
+        return out.returncode, out.stdout, out.stderr.decode()
+
+    def sh(self, script, *argv, **kwargs):
+        """Run a shell script."""
+        return self.vm(*argv, "--", "sh", "-c", script, **kwargs)
+
+    def test_streams_status_and_place(self):
+        status, out, err = self.sh(
+            "pwd; echo to stderr >&2; echo again >/dev/stderr; exit 7")
+        self.assertEqual((status, out.decode()), (7, run.PROJECT + "\n"))
+        self.assertTrue(err.startswith("to stderr\nagain\n"), err)
+
+    def test_big_output_is_whole(self):
+        _, out, err = self.sh(
+            "head -c 9000000 /dev/urandom | tee /tmp/x; md5sum </tmp/x >&2")
+        self.assertEqual(len(out), 9000000)
+        self.assertEqual(err.split()[0], hashlib.md5(out).hexdigest())
+
+    def test_files_of_the_host_stay_as_they_are(self):
+        with tempfile.TemporaryDirectory() as where:
+            path = os.path.join(where, "file")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("mine")
+            status, out, _ = self.sh(
+                f"cat {path}; echo changed > {path} && cat {path};"
+                f"echo new > {where}/new; echo kept > /run/artifacts/kept",
+                "--artifacts", where)
+            self.assertEqual((status, out), (0, b"minechanged\n"))
+            with open(path, encoding="ascii") as file:
+                self.assertEqual(file.read(), "mine")
+            with open(os.path.join(where, "kept"), encoding="ascii") as file:
+                self.assertEqual(file.read(), "kept\n")
+            self.assertFalse(os.path.exists(os.path.join(where, "new")))
+
+    def test_kernel_report_fails_the_run(self):
+        status, out, err = self.sh(
+            "echo 'IPOIB-TEST: some.test' > /dev/kmsg;"
+            "echo 'refcount_t: underflow' > /dev/kmsg; echo fine")
+        self.assertEqual((status, out), (run.STATUS_REPORT, b"fine\n"))
+        self.assertIn("refcount_t: underflow", err)
+        self.assertIn("some.test", err)
+        self.assertIn("kernel log: ", err)
+
+    def test_panic(self):
+        status, out, err = self.sh("echo a; sleep 0.3; echo c "
+                                   "> /proc/sysrq-trigger; sleep 9; echo b")
+        self.assertEqual((status, out), (run.STATUS_REPORT, b"a\n"))
+        self.assertIn("Kernel panic - not syncing", err)
+
+    def test_time_out(self):
+        with tempfile.TemporaryDirectory() as where:
+            log = os.path.join(where, "log")
+            status, out, err = self.sh("echo a; sleep 1000", "--klog", log,
+                                       timeout=15)
+            self.assertEqual((status, out), (run.STATUS_TIMEOUT, b"a\n"))
+            self.assertIn("time out after 15 s", err)
+            with open(log, encoding="utf-8", errors="replace") as file:
+                self.assertIn("sysrq: Show Blocked State", file.read())
+
+    def test_machine_that_goes_away(self):
+        status, _, err = self.sh("/run/vm/busybox poweroff -f")
+        self.assertEqual(status, run.STATUS_RUNNER)
+        self.assertIn("without a result", err)
+
+    def test_environment(self):
+        _, out, _ = self.vm("--env", "A=b c'd", "--append", "leak=1", "--",
+                            "env")
+        names = dict(line.split("=", 1) for line in
+                     out.decode().splitlines())
+        self.assertEqual(names["A"], "b c'd")
+        self.assertEqual(names["IPOIB_KIND"], "none")
+        self.assertFalse({n for n in names if n.startswith("VM_")})
+        self.assertNotIn("leak", names)
+
+    def test_one_cpu_and_memory(self):
+        _, out, _ = self.sh("nproc; awk '/MemTotal/ { print $2 }' "
+                            "/proc/meminfo", "--icount", "--mem", "700")
+        cpus, memory = map(int, out.split())
+        self.assertEqual(cpus, 1)
+        self.assertTrue(600000 < memory < 720000, memory)
+
+    def test_what_cannot_work(self):
+        for argv in (["--ipoib", "/nonexistent.ko"], ["--kernel", "2.4"],
+                     ["--partitions", "/nonexistent"],
+                     ["--ipoib", "/etc/passwd"]):
+            with self.subTest(argv=argv):
+                status, out, err = self.vm(*argv, "--", "true")
+                self.assertEqual((status, out), (run.STATUS_RUNNER, b""))
+                self.assertIn("run: ", err)
+
+    def test_old_or_missing_qemu(self):
+        with tempfile.TemporaryDirectory() as where:
+            for name in ("sh", "uname", "env", "python3"):
+                os.symlink(os.path.realpath(f"/usr/bin/{name}"),
+                           os.path.join(where, name))
+            env = dict(os.environ, PATH=where)
+            status, _, err = self.vm("--", "true", env=env)
+            self.assertEqual(status, run.STATUS_RUNNER)
+            self.assertIn("vm/setup", err)
+            fake = os.path.join(where, "qemu-system-x86_64")
+            with open(fake, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\necho QEMU emulator version 7.2.19\n")
+            os.chmod(fake, 0o755)
+            status, _, err = self.vm("--", "true", env=env)
+            self.assertEqual(status, run.STATUS_RUNNER)
+            self.assertIn("7.2.19 is too old", err)
+
+    def test_shell(self):
+        out = subprocess.run(
+            [RUN, "--hcas", "0", "--timeout", "40", "--shell", "--", "bash",
+             "--norc", "-i"],
+            input=b"tty; exit 5\n", capture_output=True, timeout=120,
+            check=False)
+        self.assertEqual(out.returncode, 5, out.stderr)
+        self.assertIn(b"/dev/hvc0", out.stdout)
+
+    def test_end_of_the_runner_is_the_end_of_the_machine(self):
+        with subprocess.Popen(
+                [RUN, "--hcas", "0", "--", "sh", "-c", "echo a; sleep 1000"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as proc:
+            self.assertEqual(proc.stdout.readline(), b"a\n")
+            children = subprocess.run(
+                ["pgrep", "-P", str(proc.pid)], capture_output=True,
+                text=True, check=True).stdout.split()
+            self.assertTrue(children)
+            proc.terminate()
+            self.assertEqual(proc.wait(30), 143)
+        for child in children:
+            self.assertFalse(os.path.exists(f"/proc/{child}/exe"))
+
+
+if __name__ == "__main__":
+    unittest.main()
