@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: completion queues and their interrupts
+ *
+ * A CQ is a ring that senders fill and the consumer polls, both under cq->lock.
+ * Polling also gives back the queue slots that an entry retires: until then they
+ * count as in use, as on hardware (IBA vol 1, 10.8.5).
+ *
+ * When an armed CQ gets an entry, its handler runs in hard interrupt context on
+ * the CPU of the CQ's vector, never from within ib_post_send(): by an irq_work
+ * on the same CPU, by an inter-processor interrupt on another one.  Arming does
+ * not fire for entries that are there already (IBA vol 1, 11.4.2.2).
+ */
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/vmalloc.h>
+
+#include "datapath.h"
+
+/* What of a struct ib_wc an InfiniBand HCA fills, to be copied in one go. */
+struct ibds_wc_head {
+	u64 word[offsetof(struct ib_wc, smac) / sizeof(u64)];
+};
+
+static_assert(sizeof(struct ibds_wc_head) == offsetof(struct ib_wc, smac));
+
+/**
+ * ibds_vector_cpu - which CPU does a completion vector interrupt?
+ * @vector: its number
+ */
+int ibds_vector_cpu(u32 vector)
+{
+	u32 skip = vector % num_online_cpus();
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		if (!skip--)
+			return cpu;
+	return cpumask_first(cpu_online_mask);
+}
+
+static void ibds_cq_interrupt(struct ibds_cq *cq)
+{
+	u32 ns = READ_ONCE(cq->port->faults.irq_ns);
+
+	ibds_count(cq->port, cq_events);
+	if (unlikely(ns))
+		ndelay(ns);
+	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+static void ibds_cq_irq_work(struct irq_work *work)
+{
+	ibds_cq_interrupt(container_of(work, struct ibds_cq, irq_work));
+}
+
+static void ibds_cq_ipi(void *info)
+{
+	struct ibds_cq *cq = info;
+
+	atomic_inc(&cq->irq_running);
+	/* From here on a new completion needs a new interrupt. */
+	atomic_set_release(&cq->irq_pending, 0);
+	/* An idle CPU may look at its queue before the interrupt comes. */
+	if (likely(in_hardirq()))
+		ibds_cq_interrupt(cq);
+	else
+		irq_work_queue(&cq->irq_work);
+	/* The last access; ibds_cq_quiesce() waits for it. */
+	atomic_dec_return_release(&cq->irq_running);
+}
+
+/* Interrupts are disabled. */
+static void ibds_cq_raise(struct ibds_cq *cq)
+{
+	if (cq->cpu != smp_processor_id()) {
+		if (atomic_xchg(&cq->irq_pending, 1))
+			return;
+		if (!smp_call_function_single_async(cq->cpu, &cq->csd))
+			return;
+		/* That CPU went offline. */
+		atomic_set(&cq->irq_pending, 0);
+	}
+	irq_work_queue(&cq->irq_work);
+}
+
+/**
+ * ibds_cq_event - an entry was added to an armed CQ
+ * @cq: completion queue, locked
+ * @solicited: whether the entry is of interest to %IB_CQ_SOLICITED
+ */
+void ibds_cq_event(struct ibds_cq *cq, bool solicited)
+{
+	lockdep_assert_held(&cq->lock);
+	if (cq->notify == IB_CQ_SOLICITED && !solicited)
+		return;
+	if (cq->mod_period && ++cq->mod_pending < cq->mod_count) {
+		if (!hrtimer_is_queued(&cq->mod_timer))
+			hrtimer_start(&cq->mod_timer,
+				      ns_to_ktime(cq->mod_period * 1000ULL),
+				      HRTIMER_MODE_REL_HARD);
+		return;
+	}
+	cq->mod_pending = 0;
+	cq->notify = 0;
+	ibds_cq_raise(cq);
+}
+
+static enum hrtimer_restart ibds_cq_mod_timer(struct hrtimer *timer)
+{
+	struct ibds_cq *cq = container_of(timer, struct ibds_cq, mod_timer);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (cq->notify && cq->mod_pending) {
+		cq->mod_pending = 0;
+		cq->notify = 0;
+		ibds_cq_raise(cq);
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return HRTIMER_NORESTART;
+}
+
+static void ibds_cq_error_work(struct work_struct *work)
+{
+	struct ibds_cq *cq = container_of(work, struct ibds_cq, todo);
+	struct ib_event event = {
+		.device = cq->ib.device,
+		.element.cq = &cq->ib,
+		.event = IB_EVENT_CQ_ERR,
+	};
+
+	if (cq->ib.event_handler)
+		cq->ib.event_handler(&event, cq->ib.cq_context);
+}
+
+/**
+ * ibds_cq_overrun - a completion has no room
+ * @cq: completion queue, locked
+ *
+ * IBA vol 1, 11.6.3.1: a CQ error.  The completion is lost, the slots it would
+ * have retired stay in use, those before it can still be polled.
+ *
+ * Return: an entry to fill that nobody reads.
+ */
+struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
+{
+	lockdep_assert_held(&cq->lock);
+	ibds_count(cq->port, cq_overflow);
+	if (!cq->overrun) {
+		cq->overrun = true;
+		dev_warn(&cq->ib.device->dev,
+			 "CQ overrun: %u entries, vector %d\n", cq->limit,
+			 cq->cpu);
+		queue_work(ibds_datapath_wq, &cq->todo);
+	}
+	return cq->spare;
+}
+
+int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+	unsigned long flags;
+	u32 head, tail;
+	int n = 0;
+
+	/* An entry added now is for the event that the consumer armed. */
+	if (READ_ONCE(cq->tail) == READ_ONCE(cq->head))
+		return 0;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	head = cq->head;
+	tail = cq->tail;
+	for (; n < num && head != tail; n++, head++, wc++) {
+		struct ibds_cqe *cqe = &cq->ring[head & cq->mask];
+		struct ibds_qp *qp = to_ibds_qp(cqe->wc.qp);
+
+		*(struct ibds_wc_head *)wc = *(struct ibds_wc_head *)&cqe->wc;
+		/*
+		 * A QP that goes away purges its entries: @qp is alive.  Each of
+		 * the two belongs to one CQ of the QP, whose lock we hold.
+		 */
+		if (cqe->sq_slots)
+			WRITE_ONCE(qp->sq.retired,
+				   qp->sq.retired + cqe->sq_slots);
+		else
+			WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
+	}
+	WRITE_ONCE(cq->head, head);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+
+int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+	unsigned long irqflags;
+	int missed;
+
+	spin_lock_irqsave(&cq->lock, irqflags);
+	/* The wider request wins; IBA vol 1, 11.4.2.2. */
+	if (cq->notify != IB_CQ_NEXT_COMP)
+		cq->notify = flags & IB_CQ_SOLICITED_MASK;
+	missed = (flags & IB_CQ_REPORT_MISSED_EVENTS) && cq->head != cq->tail;
+	spin_unlock_irqrestore(&cq->lock, irqflags);
+	return missed;
+}
+
+/**
+ * ibds_cq_purge - drop the completions of a QP that is destroyed or reset
+ * @cq: completion queue
+ * @qp: has stopped completing anything; interrupts are disabled
+ */
+void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
+{
+	u32 from, to;
+
+	spin_lock(&cq->lock);
+	to = cq->head;
+	for (from = cq->head; from != cq->tail; from++) {
+		const struct ibds_cqe *cqe = &cq->ring[from & cq->mask];
+
+		if (cqe->wc.qp == &qp->ib)
+			continue;
+		if (to != from)
+			cq->ring[to & cq->mask] = *cqe;
+		to++;
+	}
+	WRITE_ONCE(cq->tail, to);
+	spin_unlock(&cq->lock);
+}
+
+int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->mod_count = count;
+	/* Without a time limit a lone completion would never be told. */
+	cq->mod_period = count > 1 ? period : 0;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return 0;
+}
+
+int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+	u32 size;
+	int err;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > dev->caps.max_cqe ||
+	    attr->comp_vector >= dev->caps.vectors)
+		return -EINVAL;
+	err = ibds_object_get(dev, &dev->num_cq, dev->caps.max_cq);
+	if (err)
+		return err;
+
+	size = roundup_pow_of_two(attr->cqe);
+	cq->ring = kvcalloc(size + 1, sizeof(*cq->ring), GFP_KERNEL);
+	if (!cq->ring) {
+		atomic_dec(&dev->num_cq);
+		return -ENOMEM;
+	}
+	spin_lock_init(&cq->lock);
+	cq->spare = &cq->ring[size];
+	cq->mask = size - 1;
+	cq->limit = attr->cqe;
+	cq->cpu = ibds_vector_cpu(attr->comp_vector);
+	cq->port = &dev->port[0];
+	hrtimer_init(&cq->mod_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	cq->mod_timer.function = ibds_cq_mod_timer;
+	cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
+	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
+	INIT_WORK(&cq->todo, ibds_cq_error_work);
+	ibcq->cqe = attr->cqe;
+	return 0;
+}
+
+/* No QP uses the CQ any more: wait for what may still be running. */
+static void ibds_cq_quiesce(struct ibds_cq *cq)
+{
+	hrtimer_cancel(&cq->mod_timer);
+	while (atomic_read_acquire(&cq->irq_pending) ||
+	       atomic_read_acquire(&cq->irq_running))
+		cpu_relax();
+	irq_work_sync(&cq->irq_work);
+	cancel_work_sync(&cq->todo);
+}
+
+int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+
+	ibds_cq_quiesce(cq);
+	kvfree(cq->ring);
+	atomic_dec(&to_ibds_dev(ibcq->device)->num_cq);
+	return 0;
+}

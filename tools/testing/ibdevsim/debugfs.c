@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: knobs and counters in /sys/kernel/debug/ibdevsim
+ *
+ *	switch/...			see switch.c
+ *	ibdevsim<id>/...		per HCA
+ *	ibdevsim<id>/port<n>/...	per port
+ *
+ * Nearly every file is a line of text and has an entry in one of the tables
+ * below; README.rst says what they mean.  Files go before the HCA does, and
+ * debugfs waits for whoever is inside one, so the handlers need no reference.
+ */
+#include <linux/debugfs.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "fabric.h"
+
+#define IBDS_TEXT_MAX		127
+#define IBDS_INJECT_MAX		8192
+
+struct ibds_knob;
+
+/**
+ * struct ibds_file - a text file
+ * @name: of the file
+ * @show: prints it, NULL: write-only
+ * @store: takes a line, NULL: read-only; returns 0 or -errno
+ * @offset: of a fault in struct ibds_faults
+ */
+struct ibds_file {
+	const char *name;
+	void (*show)(struct seq_file *m, const struct ibds_knob *knob);
+	int (*store)(const struct ibds_knob *knob, char *text);
+	size_t offset;
+};
+
+/**
+ * struct ibds_knob - a file of a certain HCA or port
+ * @file: what kind
+ * @dev: HCA
+ * @port: port, NULL for files of the HCA
+ */
+struct ibds_knob {
+	const struct ibds_file *file;
+	struct ibds_dev *dev;
+	struct ibds_port *port;
+};
+
+/**
+ * struct ibds_knobs - files of an HCA or a port
+ * @dir: directory they are in
+ * @knob: one for each file
+ */
+struct ibds_knobs {
+	struct dentry *dir;
+	struct ibds_knob knob[];
+};
+
+static struct dentry *ibds_root;
+
+/* ---- faults ------------------------------------------------------------- */
+
+static void *fault_field(const struct ibds_knob *knob)
+{
+	return (void *)&knob->port->faults + knob->file->offset;
+}
+
+static void fault_u32_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	u32 *field = fault_field(knob);
+
+	seq_printf(m, "%u\n", READ_ONCE(*field));
+}
+
+static int fault_u32_store(const struct ibds_knob *knob, char *text)
+{
+	u32 *field = fault_field(knob);
+	u32 value;
+	int err;
+
+	err = kstrtou32(text, 0, &value);
+	if (err)
+		return err;
+	WRITE_ONCE(*field, value);
+	ibds_faults_update(knob->port);
+	return 0;
+}
+
+static void fault_bool_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	bool *field = fault_field(knob);
+
+	seq_printf(m, "%d\n", READ_ONCE(*field));
+}
+
+static int fault_bool_store(const struct ibds_knob *knob, char *text)
+{
+	bool *field = fault_field(knob);
+	bool value;
+	int err;
+
+	err = kstrtobool(text, &value);
+	if (err)
+		return err;
+	WRITE_ONCE(*field, value);
+	ibds_faults_update(knob->port);
+	return 0;
+}
+
+static void fault_atomic_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_printf(m, "%d\n", atomic_read(fault_field(knob)));
+}
+
+static int fault_atomic_store(const struct ibds_knob *knob, char *text)
+{
+	int value, err;
+
+	err = kstrtoint(text, 0, &value);
+	if (err)
+		return err;
+	if (value < 0)
+		return -ERANGE;
+	atomic_set(fault_field(knob), value);
+	ibds_faults_update(knob->port);
+	return 0;
+}
+
+static void armed_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_printf(m, "%d\n", READ_ONCE(knob->port->faults.armed));
+}
+
+/* ---- a port's other files ----------------------------------------------- */
+
+#define COUNTER(type) { #type, offsetof(struct ibds_counters, type) }
+
+static const struct {
+	const char *name;
+	size_t offset;
+} counter_names[] = {
+	COUNTER(tx_packets), COUNTER(tx_bytes), COUNTER(rx_packets),
+	COUNTER(rx_bytes), COUNTER(tx_doorbells), COUNTER(tx_wrs),
+	COUNTER(rx_doorbells), COUNTER(rx_wrs), COUNTER(cq_events),
+	COUNTER(cqe), COUNTER(cq_overflow), COUNTER(drop_port_down),
+	COUNTER(drop_no_route), COUNTER(drop_no_qp), COUNTER(drop_pkey),
+	COUNTER(drop_qkey), COUNTER(drop_mtu), COUNTER(drop_no_recv),
+	COUNTER(drop_recv_short), COUNTER(drop_mc_no_group),
+	COUNTER(drop_mc_bad), COUNTER(drop_fault), COUNTER(drop_wedged),
+	COUNTER(drop_malformed), COUNTER(rc_rnr_nak), COUNTER(rc_retry),
+	COUNTER(rc_retry_exceeded), COUNTER(bad_lkey), COUNTER(bad_modify),
+	COUNTER(sq_full), COUNTER(rq_full), COUNTER(mad_rx), COUNTER(mad_tx),
+	COUNTER(mad_dropped), COUNTER(trap_tx), COUNTER(injected),
+	COUNTER(delayed), COUNTER(reordered),
+};
+
+static_assert(sizeof(struct ibds_counters) ==
+	      ARRAY_SIZE(counter_names) * sizeof(u64));
+
+static u64 counter_sum(struct ibds_port *port, size_t offset)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const u64 *count = (void *)per_cpu_ptr(port->counters, cpu) +
+				   offset;
+
+		sum += READ_ONCE(*count);
+	}
+	return sum;
+}
+
+static void counters_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(counter_names); i++)
+		seq_printf(m, "%s %llu\n", counter_names[i].name,
+			   counter_sum(knob->port, counter_names[i].offset));
+}
+
+static void link_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_puts(m, READ_ONCE(knob->port->link_up) ? "up\n" : "down\n");
+}
+
+static int link_store(const struct ibds_knob *knob, char *text)
+{
+	static const char * const words[] = { "down", "up" };
+	int up = match_string(words, ARRAY_SIZE(words), text);
+
+	if (up < 0)
+		return up;
+	ibds_port_set_link(knob->port, up);
+	return 0;
+}
+
+static void state_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	static const char * const names[] = {
+		[IB_PORT_DOWN] = "down", [IB_PORT_INIT] = "init",
+		[IB_PORT_ARMED] = "armed", [IB_PORT_ACTIVE] = "active",
+	};
+
+	seq_printf(m, "%s\n", names[READ_ONCE(knob->port->state)]);
+}
+
+static void lid_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_printf(m, "%u\n", READ_ONCE(knob->port->lid));
+}
+
+static int set_lid_store(const struct ibds_knob *knob, char *text)
+{
+	u16 lid;
+	int err;
+
+	err = kstrtou16(text, 0, &lid);
+	if (err)
+		return err;
+	if (!lid || lid >= IBDS_MFT_BASE)
+		return -ERANGE;
+	ibds_port_set_lid(knob->port, lid);
+	return 0;
+}
+
+static int set_prefix_store(const struct ibds_knob *knob, char *text)
+{
+	u64 prefix;
+	int err;
+
+	err = kstrtou64(text, 16, &prefix);
+	if (err)
+		return err;
+	ibds_port_set_prefix(knob->port, cpu_to_be64(prefix));
+	return 0;
+}
+
+static void pkeys_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	u32 i;
+
+	for (i = 0; i < knob->dev->caps.pkeys; i++) {
+		u16 pkey = READ_ONCE(knob->port->pkeys[i]);
+
+		if (pkey)
+			seq_printf(m, "%u 0x%04x\n", i, pkey);
+	}
+}
+
+static int set_pkey_store(const struct ibds_knob *knob, char *text)
+{
+	u32 index, pkey;
+
+	if (sscanf(text, "%u %i", &index, &pkey) != 2 || pkey > U16_MAX)
+		return -EINVAL;
+	return ibds_port_set_pkey(knob->port, index, pkey);
+}
+
+static void guids_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	u32 i;
+
+	for (i = 0; i < knob->dev->caps.gids; i++) {
+		u64 guid = be64_to_cpu(READ_ONCE(knob->port->guids[i]));
+
+		if (guid)
+			seq_printf(m, "%u 0x%016llx\n", i, guid);
+	}
+}
+
+/* "index" makes up an alias GUID, "index guid" sets one, 0 removes it. */
+static int guids_store(const struct ibds_knob *knob, char *text)
+{
+	u64 guid = be64_to_cpu(knob->port->guid);
+	u32 index;
+	int n;
+
+	n = sscanf(text, "%u %llx", &index, &guid);
+	if (n < 1)
+		return -EINVAL;
+	if (n == 1)
+		guid |= (u64)index << 32;
+	return ibds_port_set_guid(knob->port, index, cpu_to_be64(guid));
+}
+
+static void mirror_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_printf(m, "%d\n", READ_ONCE(knob->port->mirror));
+}
+
+static int mirror_store(const struct ibds_knob *knob, char *text)
+{
+	bool on;
+	int err;
+
+	err = kstrtobool(text, &on);
+	if (!err)
+		ibds_pcap_set(knob->port, on);
+	return err;
+}
+
+static int event_store(const struct ibds_knob *knob, char *text)
+{
+	static const struct {
+		const char *name;
+		enum ib_event_type type;
+	} events[] = {
+		{ "port_active", IB_EVENT_PORT_ACTIVE },
+		{ "port_err", IB_EVENT_PORT_ERR },
+		{ "lid_change", IB_EVENT_LID_CHANGE },
+		{ "pkey_change", IB_EVENT_PKEY_CHANGE },
+		{ "sm_change", IB_EVENT_SM_CHANGE },
+		{ "client_reregister", IB_EVENT_CLIENT_REREGISTER },
+		{ "gid_change", IB_EVENT_GID_CHANGE },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		if (strcmp(text, events[i].name))
+			continue;
+		ibds_port_event(knob->port, events[i].type);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+#define IBDS_FAULT(field, kind) { \
+	.name = #field, .offset = offsetof(struct ibds_faults, field), \
+	.show = fault_##kind##_show, .store = fault_##kind##_store }
+
+static const struct ibds_file port_files[] = {
+	IBDS_FAULT(loss_ppm, u32),
+	IBDS_FAULT(delay_us, u32),
+	IBDS_FAULT(jitter_us, u32),
+	IBDS_FAULT(truncate, u32),
+	IBDS_FAULT(send_error, atomic),
+	IBDS_FAULT(recv_post_error, atomic),
+	IBDS_FAULT(send_post_error, atomic),
+	IBDS_FAULT(create_error, atomic),
+	IBDS_FAULT(wedged, bool),
+	IBDS_FAULT(wedged_special, bool),
+	IBDS_FAULT(defer_tx, bool),
+	IBDS_FAULT(mad_delay_ms, u32),
+	IBDS_FAULT(mad_drop, u32),
+	IBDS_FAULT(sa_drop, bool),
+	IBDS_FAULT(doorbell_ns, u32),
+	IBDS_FAULT(irq_ns, u32),
+	{ .name = "armed", .show = armed_show },
+	{ .name = "counters", .show = counters_show },
+	{ .name = "link", .show = link_show, .store = link_store },
+	{ .name = "state", .show = state_show },
+	{ .name = "lid", .show = lid_show },
+	{ .name = "set_lid", .store = set_lid_store },
+	{ .name = "set_prefix", .store = set_prefix_store },
+	{ .name = "pkeys", .show = pkeys_show },
+	{ .name = "set_pkey", .store = set_pkey_store },
+	{ .name = "guids", .show = guids_show, .store = guids_store },
+	{ .name = "mirror", .show = mirror_show, .store = mirror_store },
+	{ .name = "event", .store = event_store },
+};
+
+/* ---- an HCA's files ----------------------------------------------------- */
+
+static void caps_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_caps_show(m, &knob->dev->caps);
+}
+
+static void qps_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_qps_show(m, knob->dev);
+}
+
+/* "qpn": to ERR with IB_EVENT_QP_FATAL; "sqe qpn": to SQE. */
+static int qp_error_store(const struct ibds_knob *knob, char *text)
+{
+	bool sqe = !strncmp(text, "sqe ", 4);
+	u32 qpn;
+	int err;
+
+	err = kstrtou32(text + (sqe ? 4 : 0), 0, &qpn);
+	return err ?: ibds_qp_break(knob->dev, qpn, sqe);
+}
+
+static void fatal_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	seq_printf(m, "%d\n", READ_ONCE(knob->dev->fatal));
+}
+
+static int fatal_store(const struct ibds_knob *knob, char *text)
+{
+	struct ibds_dev *dev = knob->dev;
+	bool on;
+	int err;
+	u32 n;
+
+	err = kstrtobool(text, &on);
+	if (err)
+		return err;
+	/* There is no way back but del_device. */
+	if (!on)
+		return -EINVAL;
+	WRITE_ONCE(dev->fatal, true);
+	ibds_port_event(&dev->port[0], IB_EVENT_DEVICE_FATAL);
+	ibds_qps_error(dev);
+	for (n = 0; n < dev->caps.ports; n++)
+		ibds_port_set_link(&dev->port[n], false);
+	return 0;
+}
+
+static const struct ibds_file dev_files[] = {
+	{ .name = "caps", .show = caps_show },
+	{ .name = "qps", .show = qps_show },
+	{ .name = "qp_error", .store = qp_error_store },
+	{ .name = "fatal", .show = fatal_show, .store = fatal_store },
+};
+
+/* ---- file operations ---------------------------------------------------- */
+
+static int knob_show(struct seq_file *m, void *unused)
+{
+	const struct ibds_knob *knob = m->private;
+
+	knob->file->show(m, knob);
+	return 0;
+}
+
+static int knob_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, knob_show, inode->i_private);
+}
+
+static ssize_t knob_write(struct file *file, const char __user *buf,
+			  size_t count, loff_t *ppos)
+{
+	const struct ibds_knob *knob = file_inode(file)->i_private;
+	char text[IBDS_TEXT_MAX + 1];
+	int err;
+
+	if (count > IBDS_TEXT_MAX)
+		return -E2BIG;
+	if (copy_from_user(text, buf, count))
+		return -EFAULT;
+	text[count] = '\0';
+	err = knob->file->store(knob, strim(text));
+	return err ?: count;
+}
+
+static const struct file_operations knob_fops = {
+	.owner = THIS_MODULE,
+	.open = knob_open,
+	.read = seq_read,
+	.write = knob_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static ssize_t inject_write(struct file *file, const char __user *buf,
+			    size_t count, loff_t *ppos)
+{
+	struct ibds_port *port = file->private_data;
+	u8 *wire;
+	int err;
+
+	if (count > IBDS_INJECT_MAX)
+		return -E2BIG;
+	wire = memdup_user(buf, count);
+	if (IS_ERR(wire))
+		return PTR_ERR(wire);
+	err = ibds_inject(port, wire, count);
+	kfree(wire);
+	return err ?: count;
+}
+
+static const struct file_operations inject_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = inject_write,
+};
+
+/* ---- life --------------------------------------------------------------- */
+
+static struct ibds_knobs *ibds_knobs_make(const char *name,
+					  struct dentry *parent,
+					  const struct ibds_file *files, int n,
+					  struct ibds_dev *dev,
+					  struct ibds_port *port)
+{
+	struct ibds_knobs *knobs;
+	umode_t mode;
+	int i;
+
+	knobs = kzalloc(struct_size(knobs, knob, n), GFP_KERNEL);
+	if (!knobs)
+		return NULL;
+	knobs->dir = debugfs_create_dir(name, parent);
+	for (i = 0; i < n; i++) {
+		knobs->knob[i].file = &files[i];
+		knobs->knob[i].dev = dev;
+		knobs->knob[i].port = port;
+		mode = (files[i].show ? 0444 : 0) | (files[i].store ? 0200 : 0);
+		debugfs_create_file(files[i].name, mode, knobs->dir,
+				    &knobs->knob[i], &knob_fops);
+	}
+	return knobs;
+}
+
+static void ibds_debugfs_add_port(struct ibds_dev *dev, struct ibds_port *port)
+{
+	char name[8];
+
+	snprintf(name, sizeof(name), "port%u", port->num);
+	port->knobs = ibds_knobs_make(name, dev->knobs->dir, port_files,
+				      ARRAY_SIZE(port_files), dev, port);
+	if (!port->knobs)
+		return;
+	debugfs_create_file("inject", 0200, port->knobs->dir, port,
+			    &inject_fops);
+	debugfs_create_file("pcap", 0400, port->knobs->dir, port,
+			    &ibds_pcap_fops);
+}
+
+/* As usual with debugfs, an HCA without files is not an error. */
+void ibds_debugfs_add(struct ibds_dev *dev)
+{
+	u32 n;
+
+	dev->knobs = ibds_knobs_make(dev_name(dev->dev), ibds_root, dev_files,
+				     ARRAY_SIZE(dev_files), dev, NULL);
+	if (!dev->knobs)
+		return;
+	for (n = 0; n < dev->caps.ports; n++)
+		ibds_debugfs_add_port(dev, &dev->port[n]);
+}
+
+void ibds_debugfs_del(struct ibds_dev *dev)
+{
+	u32 n;
+
+	if (!dev->knobs)
+		return;
+	for (n = 0; n < dev->caps.ports; n++)
+		ibds_pcap_close(&dev->port[n]);
+	debugfs_remove_recursive(dev->knobs->dir);
+	for (n = 0; n < dev->caps.ports; n++)
+		kfree(dev->port[n].knobs);
+	kfree(dev->knobs);
+	dev->knobs = NULL;
+}
+
+void ibds_debugfs_init(void)
+{
+	ibds_root = debugfs_create_dir("ibdevsim", NULL);
+	ibds_switch_debugfs(ibds_root);
+}
+
+void ibds_debugfs_exit(void)
+{
+	debugfs_remove_recursive(ibds_root);
+}

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: management agents of the switch
+ *
+ * What the SM reads and programs on a switch (IBA vol 1, 14.2.5 and 18.2.4):
+ * identity, SwitchInfo, PortInfo of port 0 (a base port) and of every external
+ * port, forwarding tables and the tables of ports; and performance management,
+ * whose counters are those of the HCA at the other end turned round.
+ *
+ * All of it runs on ibds_wq, see struct ibds_switch.
+ */
+#include "fabric.h"
+
+#define IBDS_SWITCH_DEVICE_ID	0x1bd6
+#define IBDS_SWITCH_NAME	"ibdevsim switch"
+
+#define BAD_VALUE		IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE
+
+/* SwitchInfo LifeTimeValue etc. share an octet. */
+#define IBDS_STATE_CHANGE	0x04
+#define IBDS_LIFETIME_MASK	0xf8
+
+/* SwitchInfo on the wire, IBA vol 1, 14.2.5.4 */
+struct ibds_switchinfo {
+	__be16 lin_cap;
+	__be16 rand_cap;
+	__be16 mc_cap;
+	__be16 lin_top;
+	u8 def_port;
+	u8 def_mc_primary;
+	u8 def_mc_other;
+	u8 life_change;
+	__be16 lids_per_port;
+	__be16 enforce_cap;
+	u8 flags;
+	u8 reserved;
+	__be16 mc_top;
+} __packed;
+
+static u16 node_desc_get(struct ib_smp *smp, u8 in_port)
+{
+	memset(smp->data, 0, sizeof(smp->data));
+	strscpy(smp->data, IBDS_SWITCH_NAME, sizeof(smp->data));
+	return 0;
+}
+
+static u16 node_info_get(struct ib_smp *smp, u8 in_port)
+{
+	struct ib_node_info ni = {
+		.base_version = 1,
+		.class_version = 1,
+		.node_type = RDMA_NODE_IB_SWITCH,
+		.num_ports = ibds_sw.ports,
+		.sys_guid = ibds_sw.guid,
+		.node_guid = ibds_sw.guid,
+		.port_guid = ibds_sw.guid,
+		.partition_cap = cpu_to_be16(IBDS_SWITCH_PKEYS),
+		.device_id = cpu_to_be16(IBDS_SWITCH_DEVICE_ID),
+		.revision = cpu_to_be32(1),
+		.local_port_num = in_port,
+		.vendor_id = { 0x02, 0x1b, 0xd5 },
+	};
+
+	memset(smp->data, 0, sizeof(smp->data));
+	memcpy(smp->data, &ni, sizeof(ni));
+	return 0;
+}
+
+static u16 switch_info_get(struct ib_smp *smp, u8 in_port)
+{
+	struct ibds_switchinfo si = {
+		.lin_cap = cpu_to_be16(IBDS_LFT_SIZE),
+		.mc_cap = cpu_to_be16(IBDS_MFT_SIZE),
+		.lin_top = cpu_to_be16(ibds_sw.lin_top),
+		.def_port = ibds_sw.def_port[0],
+		.def_mc_primary = ibds_sw.def_port[1],
+		.def_mc_other = ibds_sw.def_port[2],
+		.life_change = ibds_sw.lifetime,
+		.mc_top = cpu_to_be16(ibds_sw.mc_top),
+	};
+
+	if (READ_ONCE(ibds_sw.state_change))
+		si.life_change |= IBDS_STATE_CHANGE;
+	memset(smp->data, 0, sizeof(smp->data));
+	memcpy(smp->data, &si, sizeof(si));
+	return 0;
+}
+
+static u16 switch_info_set(struct ib_smp *smp, u8 in_port)
+{
+	const struct ibds_switchinfo *si = (const void *)smp->data;
+	unsigned long flags;
+
+	if (be16_to_cpu(si->lin_top) >= IBDS_LFT_SIZE)
+		return BAD_VALUE;
+	WRITE_ONCE(ibds_sw.lin_top, be16_to_cpu(si->lin_top));
+	WRITE_ONCE(ibds_sw.mc_top, be16_to_cpu(si->mc_top));
+	ibds_route_changed();
+	ibds_sw.def_port[0] = si->def_port;
+	ibds_sw.def_port[1] = si->def_mc_primary;
+	ibds_sw.def_port[2] = si->def_mc_other;
+	ibds_sw.lifetime = si->life_change & IBDS_LIFETIME_MASK;
+	if (si->life_change & IBDS_STATE_CHANGE) {
+		spin_lock_irqsave(&ibds_sw.lock, flags);
+		ibds_sw.state_change = false;
+		spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	}
+	return switch_info_get(smp, in_port);
+}
+
+/* The port an AttributeModifier names, NULL when there is no such port. */
+static struct ibds_sw_port *mod_port(u32 n)
+{
+	return n <= ibds_sw.ports ? &ibds_sw.port[n] : NULL;
+}
+
+static u16 port_info_get(struct ib_smp *smp, u8 in_port)
+{
+	struct ibds_portinfo *pi = (struct ibds_portinfo *)smp->data;
+	u32 n = be32_to_cpu(smp->attr_mod) & 0xff;
+	struct ibds_sw_port *sp = mod_port(n);
+	unsigned long flags;
+
+	if (!sp)
+		return BAD_VALUE;
+	spin_lock_irqsave(&ibds_sw.lock, flags);
+	*pi = sp->pi;
+	pi->speedsup_state = (pi->speedsup_state & 0xf0) | sp->state;
+	pi->phys_downdef = sp->phys << 4 | (pi->phys_downdef & 0xf);
+	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	pi->local_port = in_port;
+	if (!n && (pi->mkeyprot_lmc >> 6) == 1 && smp->mkey != pi->m_key)
+		pi->m_key = 0;
+	return 0;
+}
+
+/* Port 0 has the node's addresses, and no link. */
+static u16 port0_set(const struct ibds_portinfo *want)
+{
+	struct ibds_portinfo *pi = &ibds_sw.port[0].pi;
+	u16 lid = be16_to_cpu(want->lid);
+
+	if (lid >= IBDS_MFT_BASE || (want->mkeyprot_lmc & 7) ||
+	    (!lid && pi->lid))
+		return BAD_VALUE;
+	pi->m_key = want->m_key;
+	pi->m_key_lease = want->m_key_lease;
+	pi->m_key_viol = want->m_key_viol;
+	pi->mkeyprot_lmc = want->mkeyprot_lmc & 0xc0;
+	pi->gid_prefix = want->gid_prefix;
+	pi->lid = want->lid;
+	pi->sm_lid = want->sm_lid;
+	pi->mtu_smsl = (pi->mtu_smsl & 0xf0) | (want->mtu_smsl & 0x0f);
+	pi->rereg_timeout = want->rereg_timeout & 0x1f;
+	return 0;
+}
+
+static void port_advance(struct ibds_sw_port *sp, u8 from, u8 to)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ibds_sw.lock, flags);
+	if (sp->state == from)
+		WRITE_ONCE(sp->state, to);
+	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	ibds_route_changed();
+}
+
+static void port_disable(struct ibds_sw_port *sp, bool disabled)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ibds_sw.lock, flags);
+	sp->disabled = disabled;
+	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	ibds_link_update(sp, true);
+}
+
+static void port_link_cmd(struct ibds_sw_port *sp, enum ibds_link_cmd cmd)
+{
+	switch (cmd) {
+	case IBDS_LINK_NOP:
+		break;
+	case IBDS_LINK_ARM:
+		port_advance(sp, IB_PORT_INIT, IB_PORT_ARMED);
+		break;
+	case IBDS_LINK_ACTIVATE:
+		port_advance(sp, IB_PORT_ARMED, IB_PORT_ACTIVE);
+		break;
+	case IBDS_LINK_BOUNCE:
+		ibds_link_update(sp, true);
+		break;
+	case IBDS_LINK_DISABLE:
+		port_disable(sp, true);
+		break;
+	case IBDS_LINK_ENABLE:
+		port_disable(sp, false);
+		break;
+	}
+}
+
+static u16 port_n_set(struct ibds_sw_port *sp, const struct ibds_portinfo *want)
+{
+	enum ibds_link_cmd cmd;
+	unsigned long flags;
+	u16 status;
+
+	spin_lock_irqsave(&ibds_sw.lock, flags);
+	status = ibds_pi_check(&sp->pi, want, sp->state, &cmd);
+	if (!status)
+		ibds_pi_merge(&sp->pi, want);
+	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	if (!status)
+		port_link_cmd(sp, cmd);
+	return status;
+}
+
+static u16 port_info_set(struct ib_smp *smp, u8 in_port)
+{
+	const struct ibds_portinfo *want = (const void *)smp->data;
+	u32 n = be32_to_cpu(smp->attr_mod) & 0xff;
+	struct ibds_sw_port *sp = mod_port(n);
+	u16 status;
+
+	if (!sp)
+		return BAD_VALUE;
+	status = n ? port_n_set(sp, want) : port0_set(want);
+	port_info_get(smp, in_port);
+	return status;
+}
+
+static u16 guid_info_get(struct ib_smp *smp, u8 in_port)
+{
+	if (smp->attr_mod)
+		return BAD_VALUE;
+	memset(smp->data, 0, sizeof(smp->data));
+	memcpy(smp->data, &ibds_sw.guid, sizeof(ibds_sw.guid));
+	return 0;
+}
+
+/* P_KeyTable: the port in the upper half, one block of keys in each. */
+static u16 pkey_table_get(struct ib_smp *smp, u8 in_port)
+{
+	u32 mod = be32_to_cpu(smp->attr_mod);
+	struct ibds_sw_port *sp = mod_port(mod >> 16);
+	__be16 *pkeys = (__be16 *)smp->data;
+	u32 i;
+
+	if (!sp || (mod & 0xffff))
+		return BAD_VALUE;
+	for (i = 0; i < IBDS_SWITCH_PKEYS; i++)
+		pkeys[i] = cpu_to_be16(sp->pkeys[i]);
+	return 0;
+}
+
+static u16 pkey_table_set(struct ib_smp *smp, u8 in_port)
+{
+	u32 mod = be32_to_cpu(smp->attr_mod);
+	struct ibds_sw_port *sp = mod_port(mod >> 16);
+	const __be16 *pkeys = (const __be16 *)smp->data;
+	u32 i;
+
+	if (!sp || (mod & 0xffff))
+		return BAD_VALUE;
+	for (i = 0; i < IBDS_SWITCH_PKEYS; i++)
+		sp->pkeys[i] = be16_to_cpu(pkeys[i]);
+	return 0;
+}
+
+/* SLtoVLMappingTable: input port, output port in the lower two octets. */
+static u8 *sl2vl_entry(const struct ib_smp *smp)
+{
+	u32 mod = be32_to_cpu(smp->attr_mod);
+	u32 in = (mod >> 8) & 0xff, out = mod & 0xff;
+
+	if (in > ibds_sw.ports || out > ibds_sw.ports)
+		return NULL;
+	return ibds_sw.sl2vl[in * (ibds_sw.ports + 1) + out];
+}
+
+static u16 sl2vl_get(struct ib_smp *smp, u8 in_port)
+{
+	const u8 *entry = sl2vl_entry(smp);
+
+	if (!entry)
+		return BAD_VALUE;
+	memset(smp->data, 0, sizeof(smp->data));
+	memcpy(smp->data, entry, sizeof(*ibds_sw.sl2vl));
+	return 0;
+}
+
+static u16 sl2vl_set(struct ib_smp *smp, u8 in_port)
+{
+	u8 *entry = sl2vl_entry(smp);
+
+	if (!entry)
+		return BAD_VALUE;
+	memcpy(entry, smp->data, sizeof(*ibds_sw.sl2vl));
+	return 0;
+}
+
+static u8 *vlarb_entry(const struct ib_smp *smp)
+{
+	u32 mod = be32_to_cpu(smp->attr_mod);
+	struct ibds_sw_port *sp = mod_port(mod & 0xff);
+
+	return sp ? ibds_vlarb_block(sp->vlarb, mod >> 16) : NULL;
+}
+
+static u16 vlarb_get(struct ib_smp *smp, u8 in_port)
+{
+	const u8 *table = vlarb_entry(smp);
+
+	if (!table)
+		return BAD_VALUE;
+	memcpy(smp->data, table, sizeof(smp->data));
+	return 0;
+}
+
+static u16 vlarb_set(struct ib_smp *smp, u8 in_port)
+{
+	u8 *table = vlarb_entry(smp);
+
+	if (!table)
+		return BAD_VALUE;
+	memcpy(table, smp->data, sizeof(smp->data));
+	return 0;
+}
+
+static u8 *lft_block(const struct ib_smp *smp)
+{
+	u32 block = be32_to_cpu(smp->attr_mod);
+
+	if (block >= IBDS_LFT_SIZE / IBDS_LFT_BLOCK)
+		return NULL;
+	return &ibds_sw.lft[block * IBDS_LFT_BLOCK];
+}
+
+static u16 lft_get(struct ib_smp *smp, u8 in_port)
+{
+	const u8 *block = lft_block(smp);
+
+	if (!block)
+		return BAD_VALUE;
+	memcpy(smp->data, block, IBDS_LFT_BLOCK);
+	return 0;
+}
+
+/* The datapath reads along: each entry is either the old or the new one. */
+static u16 lft_set(struct ib_smp *smp, u8 in_port)
+{
+	u8 *block = lft_block(smp);
+	u32 i;
+
+	if (!block)
+		return BAD_VALUE;
+	for (i = 0; i < IBDS_LFT_BLOCK; i++)
+		WRITE_ONCE(block[i], smp->data[i]);
+	ibds_route_changed();
+	return 0;
+}
+
+/* MulticastForwardingTable: position in the upper 4 bits, block below. */
+static u16 (*mft_block(const struct ib_smp *smp, u32 *pos))[IBDS_MFT_POSITIONS]
+{
+	u32 mod = be32_to_cpu(smp->attr_mod);
+	u32 block = mod & 0x1ff;
+
+	*pos = mod >> 28;
+	if (block >= IBDS_MFT_SIZE / IBDS_MFT_BLOCK ||
+	    *pos > ibds_sw.ports / 16)
+		return NULL;
+	return &ibds_sw.mft[block * IBDS_MFT_BLOCK];
+}
+
+static u16 mft_get(struct ib_smp *smp, u8 in_port)
+{
+	__be16 *masks = (__be16 *)smp->data;
+	u32 pos, i;
+	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(smp, &pos);
+
+	if (!block)
+		return BAD_VALUE;
+	for (i = 0; i < IBDS_MFT_BLOCK; i++)
+		masks[i] = cpu_to_be16(block[i][pos]);
+	return 0;
+}
+
+static u16 mft_set(struct ib_smp *smp, u8 in_port)
+{
+	const __be16 *masks = (const __be16 *)smp->data;
+	u32 pos, i;
+	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(smp, &pos);
+
+	if (!block)
+		return BAD_VALUE;
+	for (i = 0; i < IBDS_MFT_BLOCK; i++)
+		WRITE_ONCE(block[i][pos], be16_to_cpu(masks[i]));
+	return 0;
+}
+
+static u16 vendor_diag_get(struct ib_smp *smp, u8 in_port)
+{
+	if (!mod_port(be32_to_cpu(smp->attr_mod) & 0xff))
+		return BAD_VALUE;
+	memset(smp->data, 0, sizeof(smp->data));
+	return 0;
+}
+
+/**
+ * struct ibds_sw_attr - a subnet management attribute of the switch
+ * @id: AttributeID
+ * @get: fills smp->data, returns a MAD status
+ * @set: takes smp->data and leaves there what is now set; NULL: read-only
+ */
+struct ibds_sw_attr {
+	__be16 id;
+	u16 (*get)(struct ib_smp *smp, u8 in_port);
+	u16 (*set)(struct ib_smp *smp, u8 in_port);
+};
+
+static const struct ibds_sw_attr sw_attrs[] = {
+	{ IB_SMP_ATTR_NODE_DESC, node_desc_get },
+	{ IB_SMP_ATTR_NODE_INFO, node_info_get },
+	{ IB_SMP_ATTR_SWITCH_INFO, switch_info_get, switch_info_set },
+	{ IB_SMP_ATTR_GUID_INFO, guid_info_get },
+	{ IB_SMP_ATTR_PORT_INFO, port_info_get, port_info_set },
+	{ IB_SMP_ATTR_PKEY_TABLE, pkey_table_get, pkey_table_set },
+	{ IB_SMP_ATTR_SL_TO_VL_TABLE, sl2vl_get, sl2vl_set },
+	{ IB_SMP_ATTR_VL_ARB_TABLE, vlarb_get, vlarb_set },
+	{ IB_SMP_ATTR_LINEAR_FORWARD_TABLE, lft_get, lft_set },
+	{ IB_SMP_ATTR_MCAST_FORWARD_TABLE, mft_get, mft_set },
+	{ IB_SMP_ATTR_VENDOR_DIAG, vendor_diag_get },
+};
+
+static u16 attr_run(struct ib_smp *smp, u8 in_port)
+{
+	bool set = smp->method == IB_MGMT_METHOD_SET;
+	int i;
+
+	if (smp->base_version != 1 || smp->class_version != 1)
+		return IB_MGMT_MAD_STATUS_BAD_VERSION;
+	for (i = 0; i < ARRAY_SIZE(sw_attrs); i++) {
+		const struct ibds_sw_attr *attr = &sw_attrs[i];
+
+		if (attr->id != smp->attr_id)
+			continue;
+		if (set && !attr->set)
+			break;
+		return set ? attr->set(smp, in_port) : attr->get(smp, in_port);
+	}
+	return IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB;
+}
+
+/**
+ * ibds_switch_sma - an SMP reached the switch
+ * @smp: the request, becomes the response
+ * @in_port: port it came in by
+ *
+ * Return: true when there is a response to send.
+ */
+bool ibds_switch_sma(struct ib_smp *smp, u8 in_port)
+{
+	u16 status;
+
+	if (smp->method == IB_MGMT_METHOD_TRAP_REPRESS) {
+		ibds_traps_repress(&ibds_sw.traps, smp);
+		return false;
+	}
+	if (smp->method != IB_MGMT_METHOD_GET &&
+	    smp->method != IB_MGMT_METHOD_SET) {
+		ibds_sw_count(drop_class);
+		return false;
+	}
+	if (!ibds_mkey_ok(&ibds_sw.port[0].pi, smp)) {
+		ibds_sw_count(drop_mkey);
+		return false;
+	}
+	status = attr_run(smp, in_port);
+	smp->method = IB_MGMT_METHOD_GET_RESP;
+	smp->status = cpu_to_be16(status);
+	if (smp->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE)
+		smp->status |= IB_SMP_DIRECTION;
+	return true;
+}
+
+/* ---- performance management --------------------------------------------- */
+
+static struct ibds_pma *switch_pma(void *node, u8 n)
+{
+	return &ibds_sw.port[n].pma;
+}
+
+static void switch_raw(void *node, u8 n, u64 *raw)
+{
+	struct ibds_port *peer = ibds_switch_peer(n);
+	u64 hca[IBDS_PMA_COUNTERS];
+
+	memset(raw, 0, sizeof(hca));
+	if (peer) {
+		ibds_pma_port_raw(peer, hca);
+		raw[IBDS_PMA_XMIT_DATA] = hca[IBDS_PMA_RCV_DATA];
+		raw[IBDS_PMA_RCV_DATA] = hca[IBDS_PMA_XMIT_DATA];
+		raw[IBDS_PMA_XMIT_PKTS] = hca[IBDS_PMA_RCV_PKTS];
+		raw[IBDS_PMA_RCV_PKTS] = hca[IBDS_PMA_XMIT_PKTS];
+	}
+	raw[IBDS_PMA_LINK_DOWNED] = ibds_sw.port[n].pma.link_downed;
+}
+
+/**
+ * ibds_switch_pma - a MAD of class PerfMgt reached the switch
+ * @mad: the request, becomes the response
+ *
+ * Return: true when there is a response to send.
+ */
+bool ibds_switch_pma(struct ib_pma_mad *mad)
+{
+	const struct ibds_pma_ops ops = {
+		.first = 0,
+		.last = ibds_sw.ports,
+		.pma = switch_pma,
+		.raw = switch_raw,
+	};
+
+	if (mad->mad_hdr.method != IB_MGMT_METHOD_GET &&
+	    mad->mad_hdr.method != IB_MGMT_METHOD_SET)
+		return false;
+	ibds_pma_process(&ops, NULL, mad);
+	return true;
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: what ib_core sees of an HCA: operations, attributes, queries, and
+ * the objects that are not queues
+ *
+ * Kernel verbs only.  Memory is reached through the PD's local_dma_lkey alone;
+ * the operations for memory regions exist because the core hides a device that
+ * lacks them from its clients, and fail.
+ */
+#include <linux/module.h>
+
+#include "datapath.h"
+
+/* Large enough for a message of 2 GiB; IBA vol 1, 9.7.7. */
+#define IBDS_MAX_MSG		BIT(31)
+#define IBDS_MAX_RD_ATOMIC	16
+
+struct workqueue_struct *ibds_datapath_wq;
+
+/**
+ * ibds_object_get - count an object that is about to be made
+ * @dev: HCA
+ * @num: how many there are of its kind
+ * @max: how many there may be, 0: any number
+ *
+ * Return: 0, or why there cannot be another one.
+ */
+int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max)
+{
+	struct ibds_faults *faults = &dev->port[0].faults;
+
+	if (READ_ONCE(dev->fatal))
+		return -EIO;
+	if (atomic_dec_if_positive(&faults->create_error) >= 0)
+		return -ENOMEM;
+	if (atomic_inc_return(num) > max && max) {
+		atomic_dec(num);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* ---- queries ------------------------------------------------------------ */
+
+static int ibds_query_device(struct ib_device *ibdev,
+			     struct ib_device_attr *attr, struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	const struct ibds_caps *caps = &dev->caps;
+
+	if (udata && (udata->inlen || udata->outlen))
+		return -EINVAL;
+	attr->fw_ver = 1ULL << 32;
+	attr->sys_image_guid = dev->node_guid;
+	attr->vendor_id = 0x021bd5;
+	attr->vendor_part_id = 0x1bd5;
+	attr->hw_ver = 1;
+	attr->max_mr_size = U64_MAX;
+	attr->page_size_cap = PAGE_SIZE;
+	attr->max_qp = caps->max_qp;
+	attr->max_qp_wr = caps->max_qp_wr;
+	attr->max_send_sge = caps->max_sge;
+	attr->max_recv_sge = caps->max_sge;
+	attr->max_cq = caps->max_cq;
+	attr->max_cqe = caps->max_cqe;
+	attr->max_pd = INT_MAX;
+	attr->max_ah = INT_MAX;
+	attr->max_mcast_grp = IBDS_MFT_SIZE;
+	attr->max_mcast_qp_attach = caps->max_qp;
+	attr->max_total_mcast_qp_attach = INT_MAX;
+	attr->max_pkeys = caps->pkeys;
+	attr->local_ca_ack_delay = 8;
+	attr->atomic_cap = IB_ATOMIC_NONE;
+	attr->masked_atomic_cap = IB_ATOMIC_NONE;
+	if (caps->srq) {
+		attr->max_srq = caps->max_qp;
+		attr->max_srq_wr = caps->max_qp_wr;
+		attr->max_srq_sge = caps->max_srq_sge;
+	}
+	if (caps->moderation) {
+		attr->cq_caps.max_cq_moderation_count = U16_MAX;
+		attr->cq_caps.max_cq_moderation_period = U16_MAX;
+	}
+
+	attr->device_cap_flags = IB_DEVICE_BAD_PKEY_CNTR |
+				 IB_DEVICE_BAD_QKEY_CNTR |
+				 IB_DEVICE_UD_AV_PORT_ENFORCE |
+				 IB_DEVICE_CURR_QP_STATE_MOD |
+				 IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_RC_RNR_NAK_GEN;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
+	if (caps->csum)
+		attr->device_cap_flags |= IB_DEVICE_UD_IP_CSUM;
+	if (caps->lso)
+		attr->kernel_cap_flags |= IBK_UD_TSO;
+	if (caps->block_loopback)
+		attr->kernel_cap_flags |= IBK_BLOCK_MULTICAST_LOOPBACK;
+	return 0;
+}
+
+static int ibds_query_port(struct ib_device *ibdev, u32 port_num,
+			   struct ib_port_attr *attr)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	struct ibds_port *port = &dev->port[port_num - 1];
+	unsigned long flags;
+
+	spin_lock_irqsave(&port->lock, flags);
+	attr->subnet_prefix = be64_to_cpu(port->gid_prefix);
+	attr->state = port->state;
+	attr->phys_state = port->phys_state;
+	attr->max_mtu = ib_mtu_int_to_enum(dev->caps.mtu);
+	attr->active_mtu = ib_mtu_int_to_enum(port->mtu_active);
+	attr->phys_mtu = port->mtu_active;
+	attr->port_cap_flags = port->cap_mask;
+	attr->bad_pkey_cntr = port->pkey_viol;
+	attr->qkey_viol_cntr = port->qkey_viol;
+	attr->lid = port->lid;
+	attr->lmc = port->lmc;
+	attr->sm_lid = port->sm_lid;
+	attr->sm_sl = port->sm_sl;
+	attr->subnet_timeout = port->subnet_timeout;
+	attr->max_vl_num = port->vl_cap;
+	spin_unlock_irqrestore(&port->lock, flags);
+
+	attr->gid_tbl_len = dev->caps.gids;
+	attr->pkey_tbl_len = dev->caps.pkeys;
+	attr->max_msg_sz = IBDS_MAX_MSG;
+	attr->active_width = dev->caps.width;
+	attr->active_speed = dev->caps.speed;
+	return 0;
+}
+
+static int ibds_port_immutable(struct ib_device *ibdev, u32 port_num,
+			       struct ib_port_immutable *immutable)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+
+	immutable->pkey_tbl_len = dev->caps.pkeys;
+	immutable->gid_tbl_len = dev->caps.gids;
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+	return 0;
+}
+
+static enum rdma_link_layer ibds_link_layer(struct ib_device *ibdev,
+					    u32 port_num)
+{
+	return IB_LINK_LAYER_INFINIBAND;
+}
+
+static int ibds_query_gid(struct ib_device *ibdev, u32 port_num, int index,
+			  union ib_gid *gid)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	struct ibds_port *port = &dev->port[port_num - 1];
+
+	if (index < 0 || index >= dev->caps.gids)
+		return -EINVAL;
+	ibds_port_gid(port, index, gid);
+	return 0;
+}
+
+static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
+			   u16 *pkey)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+
+	if (index >= dev->caps.pkeys)
+		return -EINVAL;
+	*pkey = READ_ONCE(dev->port[port_num - 1].pkeys[index]);
+	return 0;
+}
+
+/**
+ * ibds_pkey_ok - do two P_Keys let each other's packets in?
+ * @port: whose packet it is about
+ * @a: one
+ * @b: the other one
+ */
+bool ibds_pkey_ok(struct ibds_port *port, u16 a, u16 b)
+{
+	return ibds_pkey_match(a, b);
+}
+
+static void ibds_fw_str(struct ib_device *ibdev, char *str)
+{
+	strscpy(str, "1.0.0", IB_FW_VERSION_NAME_MAX);
+}
+
+static const struct cpumask *ibds_vector_affinity(struct ib_device *ibdev,
+						  int vector)
+{
+	return cpumask_of(ibds_vector_cpu(vector));
+}
+
+/* ---- protection domains, memory regions, address handles ---------------- */
+
+static int ibds_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibpd->device);
+
+	return ibds_object_get(dev, &dev->num_pd, 0);
+}
+
+static int ibds_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	atomic_dec(&to_ibds_dev(ibpd->device)->num_pd);
+	return 0;
+}
+
+static struct ib_mr *ibds_get_dma_mr(struct ib_pd *ibpd, int access)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static struct ib_mr *ibds_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
+				      u64 virt_addr, int access,
+				      struct ib_udata *udata)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static int ibds_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	return -EOPNOTSUPP;
+}
+
+static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
+			  struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibah->device);
+	const struct rdma_ah_attr *attr = init->ah_attr;
+	struct ibds_ah *ah = to_ibds_ah(ibah);
+	int err;
+
+	if (attr->type != RDMA_AH_ATTR_TYPE_IB)
+		return -EINVAL;
+	if ((rdma_ah_get_ah_flags(attr) & IB_AH_GRH) &&
+	    rdma_ah_read_grh(attr)->sgid_index >= dev->caps.gids)
+		return -EINVAL;
+	err = ibds_object_get(dev, &dev->num_ah, 0);
+	if (err)
+		return err;
+	ah->magic = IBDS_AH_MAGIC;
+	ah->port_num = rdma_ah_get_port_num(attr);
+	ibds_path_init(&ah->path, attr);
+	ah->attr = *attr;
+	/* The core keeps its own reference. */
+	ah->attr.grh.sgid_attr = NULL;
+	return 0;
+}
+
+static int ibds_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
+{
+	*attr = to_ibds_ah(ibah)->attr;
+	return 0;
+}
+
+static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
+{
+	struct ibds_ah *ah = to_ibds_ah(ibah);
+
+	/* A send that still uses it must not get through. */
+	ah->magic = IBDS_AH_POISON;
+	memset(&ah->path, 0xdd, sizeof(ah->path));
+	atomic_dec(&to_ibds_dev(ibah->device)->num_ah);
+	return 0;
+}
+
+/* ---- set-up ------------------------------------------------------------- */
+
+static const struct ib_device_ops ibds_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+
+	.query_device = ibds_query_device,
+	.modify_device = ibds_modify_device,
+	.query_port = ibds_query_port,
+	.modify_port = ibds_modify_port,
+	.get_port_immutable = ibds_port_immutable,
+	.get_link_layer = ibds_link_layer,
+	.query_gid = ibds_query_gid,
+	.query_pkey = ibds_query_pkey,
+	.process_mad = ibds_process_mad,
+	.get_dev_fw_str = ibds_fw_str,
+	.get_vector_affinity = ibds_vector_affinity,
+
+	.alloc_pd = ibds_alloc_pd,
+	.dealloc_pd = ibds_dealloc_pd,
+	.get_dma_mr = ibds_get_dma_mr,
+	.reg_user_mr = ibds_reg_user_mr,
+	.dereg_mr = ibds_dereg_mr,
+	.create_ah = ibds_create_ah,
+	.query_ah = ibds_query_ah,
+	.destroy_ah = ibds_destroy_ah,
+
+	.create_cq = ibds_create_cq,
+	.destroy_cq = ibds_destroy_cq,
+	.poll_cq = ibds_poll_cq,
+	.req_notify_cq = ibds_req_notify_cq,
+
+	.create_qp = ibds_create_qp,
+	.modify_qp = ibds_modify_qp,
+	.query_qp = ibds_query_qp,
+	.destroy_qp = ibds_destroy_qp,
+	.post_send = ibds_post_send,
+	.post_recv = ibds_post_recv,
+	.attach_mcast = ibds_attach_mcast,
+	.detach_mcast = ibds_detach_mcast,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, ibds_ah, ib),
+	INIT_RDMA_OBJ_SIZE(ib_cq, ibds_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_pd, ibds_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_qp, ibds_qp, ib),
+};
+
+static const struct ib_device_ops ibds_srq_ops = {
+	.create_srq = ibds_create_srq,
+	.modify_srq = ibds_modify_srq,
+	.query_srq = ibds_query_srq,
+	.destroy_srq = ibds_destroy_srq,
+	.post_srq_recv = ibds_post_srq_recv,
+
+	INIT_RDMA_OBJ_SIZE(ib_srq, ibds_srq, ib),
+};
+
+static const struct ib_device_ops ibds_moderation_ops = {
+	.modify_cq = ibds_modify_cq,
+};
+
+/**
+ * ibds_verbs_setup - operations and attributes of an HCA
+ * @dev: HCA that is not registered yet
+ */
+void ibds_verbs_setup(struct ibds_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ib;
+
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
+	/* So that a QPN of another HCA rarely passes for one's own. */
+	dev->next_qpn = IBDS_QPN_FIRST + dev->id % 64 * 61;
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->phys_port_cnt = dev->caps.ports;
+	ibdev->num_comp_vectors = dev->caps.vectors;
+	ibdev->local_dma_lkey = 0x5a5a0000 | dev->id;
+	ib_set_device_ops(ibdev, &ibds_ops);
+	if (dev->caps.srq)
+		ib_set_device_ops(ibdev, &ibds_srq_ops);
+	if (dev->caps.moderation)
+		ib_set_device_ops(ibdev, &ibds_moderation_ops);
+}
+
+/**
+ * ibds_datapath_init - when the module is loaded
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int ibds_datapath_init(void)
+{
+	/* Users flush it from queues of the kind that reclaim memory. */
+	ibds_datapath_wq = alloc_workqueue("ibdevsim",
+					   WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+	return ibds_datapath_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * ibds_datapath_exit - when no HCA is left
+ */
+void ibds_datapath_exit(void)
+{
+	destroy_workqueue(ibds_datapath_wq);
+}
