@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A fabric whose broadcast group has an MTU of 4096: interfaces of 4092."""
+
+from lib import (Capture, any_ends, ends, fabric, ksft_eq, ksft_ge, ksft_le,
+                 ksft_raises, main, mcast_receiver, mcast_sender, ping,
+                 ping_ok, port, slow, tcp_transfer, udp_exchange, wait_until)
+from lib.traffic import udp_send
+
+BOOT = {
+    "hcas": 2,
+    "hca": "mtu=4096",
+    "partitions": "Default=0xffff, ipoib, mtu=5 : ALL=full;",
+    "seconds": 20,
+}
+
+
+def test_mtu():
+    """The interface has the group's MTU."""
+    for end in ends():
+        ksft_eq(end.mtu(), 4092)
+
+
+def test_sizes():
+    """Packets up to 4092 octets pass whole, longer ones in fragments."""
+    pair = ends()
+    for size in (0, 100, 2016, 2017, 3000, 4092 - 29, 4092 - 28):
+        ping_ok(pair.a.ns, pair.b.v4, size=size, df=True)
+        ping_ok(pair.b.ns, pair.a.v4, size=size, df=True)
+    with ksft_raises(OSError):
+        ping(pair.a.ns, pair.b.v4, size=4092 - 27, df=True)
+    for size in (4092 - 27, 9000, 65000):
+        ping_ok(pair.a.ns, pair.b.v4, size=size, limit=slow(2))
+    ping_ok(pair.a.ns, pair.b.v6, size=4092 - 48, df=True)
+
+
+def test_streams():
+    """TCP in both families and directions, UDP, with GRO."""
+    pair = ends()
+    with Capture(pair.b, 0x0800) as packets:
+        tcp_transfer(pair.a, pair.b, 8 << 20)
+    ksft_ge(max(len(p.data) for p in packets.of(0x0800)), 2 * 4092)
+    tcp_transfer(pair.b, pair.a, 8 << 20)
+    tcp_transfer(pair.a, pair.b, 4 << 20, address=pair.b.v6)
+    got = udp_exchange(pair.a, pair.b, 50, 4092 - 28)
+    ksft_eq((len(got.seen), got.bad), (50, 0))
+
+
+def test_multicast():
+    """Multicast of full size."""
+    pair = ends()
+    group = "239.1.4.1"
+    with mcast_receiver(pair.b, group) as sink, \
+            mcast_sender(pair.a, group) as sock:
+        def flows():
+            udp_send(sock, (group, sink.port), 1, 4092 - 28)
+            return sink.drain()
+
+        wait_until(flows, 10, "multicast", interval=0.2)
+        ksft_eq(sink.bad, 0)
+
+
+def test_no_offloads():
+    """Without the HCA's offloads."""
+    for number in (2, 3):
+        fabric.add_hca(number, mtu=4096, csum=0, lso=0)
+    pair = any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+    ksft_eq(pair.a.mtu(), 4092)
+    tcp_transfer(pair.a, pair.b, 4 << 20)
+    tcp_transfer(pair.b, pair.a, 4 << 20, address=pair.a.v6)
+    ksft_le(pair.b.stat("rx_errors"), 0)
+
+
+if __name__ == "__main__":
+    main(globals())

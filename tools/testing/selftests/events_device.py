@@ -1,0 +1,479 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What happens to the HCA and the interface: unplug, errors, down, unload."""
+
+import threading
+import time
+
+from lib import (Failed, Flood, Stream, any_ends, cmd, defer, ends, exists,
+                 fabric, fixed_in_ours, hca, ifaces, ip, ksft_eq, ksft_false,
+                 ksft_ge, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
+                 load_module, loaded, main, neigh_flush, now, ours_differs,
+                 ping, ping_ok, port, read, slow, tcp_transfer, timeout,
+                 unload_module, wait_until)
+from lib.ipoib import forget
+
+# HCA 0 runs the SM, the hosts are on 1 and 2.
+BOOT = {"hcas": 3, "seconds": 150}
+
+
+def hosts():
+    return ends(1, 2)
+
+
+def flood_both(pair):
+    """Traffic both ways that nobody waits for."""
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        flood = Flood(src, dst.v4, 700, gap=0.001, burst=8)
+        defer(flood.stop)
+    return pair
+
+
+def timed(func, *args, **kwargs):
+    begin = now()
+    func(*args, **kwargs)
+    return now() - begin
+
+
+@timeout(90)
+def test_unplug_under_traffic():
+    """The HCA is pulled under traffic, and plugged in again."""
+    pair = hosts()
+    victim = pair.b.port.hca
+    defer(lambda: victim.exists() or victim.plug())
+    for _ in range(3):
+        floods = [Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001),
+                  Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001)]
+        time.sleep(0.2)
+        took = timed(victim.unplug)
+        ksft_lt(took, slow(6), "seconds to unplug")
+        for flood in floods:
+            flood.stop()
+        ksft_false(victim.exists())
+        victim.plug()
+        victim.port().wait_active()
+        forget(pair)
+        pair = hosts()
+        ping_ok(pair.a.ns, pair.b.v4)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+def test_unplug_while_down():
+    """An HCA whose interface is down goes quietly."""
+    fabric.add_hca(5)
+    wait_until(lambda: any(p.hca.number == 5 for p in fabric.ports()), 3)
+    count = len(ifaces())
+    hca(5).unplug()
+    wait_until(lambda: len(ifaces()) == count - 1, 5, "its interface gone")
+
+
+@timeout(90)
+def test_down_up_under_traffic():
+    """ip link set down and up, twenty times, under traffic."""
+    pair = flood_both(hosts())
+    slowest = 0
+    for number in range(20):
+        end = pair.a if number % 2 else pair.b
+        slowest = max(slowest, timed(end.set, "down"))
+        if number % 3:
+            time.sleep(0.01 * (number % 5))
+        end.up()
+    ksft_pr(f"slowest down: {slowest:.2f} s")
+    for end in pair:
+        end.wait_carrier(20)
+    pair.wait_ping(20)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+    for end in pair:
+        strict = end.port.strict()
+        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+
+
+@timeout(90)
+def test_unload_under_traffic():
+    """rmmod under traffic; loaded again, everything is there."""
+    for _ in range(3):
+        pair = hosts()
+        floods = [Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001),
+                  Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001)]
+        time.sleep(0.2)
+        took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(20))
+        for flood in floods:
+            flood.stop()
+        ksft_pr(f"rmmod took {took:.2f} s")
+        ksft_false(loaded())
+        for each in (pair.a.port.hca, pair.b.port.hca):
+            ksft_eq(each.data_qps(), [], f"QPs left on {each}")
+        forget(pair)
+        load_module()
+    pair = hosts()
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(60)
+def test_unload_at_once():
+    """Loaded and unloaded at once, while joins are on their way."""
+    forget(hosts())
+    for number in range(6):
+        if loaded():
+            unload_module()
+        load_module()
+        for _, name, _ in ifaces():
+            ip(["link", "set", name, "up"], fail=False)
+        time.sleep(0.02 * number)
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+@timeout(90)
+@ours_differs("the in-tree module ignores a device error")
+def test_device_fatal():
+    """The HCA reports a fatal error: the interface goes down bounded, and
+    the HCA can be replaced."""
+    pair = hosts()
+    victim = pair.b.port.hca
+
+    def replace():
+        forget(pair)
+        if victim.exists():
+            victim.unplug()
+        victim.plug()
+        victim.port().wait_active()
+
+    again = defer(replace)
+    flood_both(pair)
+    victim.set("fatal", 1)
+    time.sleep(0.3)
+    took = timed(pair.b.set, "down")
+    ksft_lt(took, slow(6), "seconds to close")
+    again.exec()
+    new = hosts()
+    ping_ok(new.a.ns, new.b.v4)
+
+
+@timeout(60)
+def test_device_fatal_unplugged():
+    """A HCA with a fatal error is removed under traffic."""
+    pair = hosts()
+    victim = pair.b.port.hca
+    flood_both(pair)
+    victim.set("fatal", 1)
+    time.sleep(0.1)
+    took = timed(victim.unplug)
+    defer(lambda: victim.exists() or victim.plug())
+    ksft_lt(took, slow(20), "seconds to remove")
+    victim.plug()
+    victim.port().wait_active()
+    forget(pair)
+    new = hosts()
+    ping_ok(new.a.ns, new.b.v4)
+
+
+def break_qps(end):
+    """Every datagram QP of the interface's HCA fails."""
+    numbers = [qp.qpn for qp in end.port.hca.data_qps()]
+    ksft_in(end.qpn(), numbers)
+    for number in numbers:
+        end.port.hca.set("qp_error", number)
+
+
+@timeout(60)
+@ours_differs("the in-tree module does nothing on a QP's fatal error")
+def test_qp_fatal():
+    """A QP goes to the error state by itself: the interface heals."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    break_qps(pair.b)
+    pair.wait_ping(10)
+    pair.wait_ping(10, reverse=True)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(60)
+@ours_differs("the in-tree module does nothing on a QP's fatal error")
+def test_qp_fatal_under_traffic():
+    """The same under traffic, again and again."""
+    pair = flood_both(hosts())
+    for number in range(5):
+        break_qps(pair.a if number % 2 else pair.b)
+        pair.wait_ping(10)
+    pair.wait_ping(10, reverse=True)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(60)
+def test_send_error():
+    """A send fails and stops the send queue (SQE): it heals."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    for count in (1, 1, 5, 40):
+        errors = pair.a.stat("tx_errors")
+        pair.a.port.fault("send_error", count)
+
+        def used_up():
+            ping(pair.a.ns, pair.b.v4, limit=0.05)
+            return pair.a.port.get("send_error") == "0"
+
+        wait_until(used_up, 15, f"{count} send errors", interval=0.01)
+        pair.wait_ping(10)
+        wait_until(lambda e=errors: pair.a.stat("tx_errors") > e, 3,
+                   "the error was counted")
+    tcp_transfer(pair.a, pair.b, 2 << 20)
+    tcp_transfer(pair.b, pair.a, 2 << 20)
+
+
+@timeout(90)
+def test_send_error_under_load():
+    """Sends fail while the queue is full."""
+    pair = hosts()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    for _ in range(5):
+        stream.wait_progress()
+        pair.a.port.fault("send_error", 3)
+        wait_until(lambda: pair.a.port.get("send_error") == "0", 15,
+                   "send errors")
+    stream.wait_progress(limit=30)
+    stream.finish()
+
+
+@timeout(60)
+def test_wedged_close():
+    """The HCA completes nothing any more: close does not wait for it."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    fault = pair.a.port.fault("wedged", 1)
+    with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001):
+        time.sleep(0.3)
+        took = timed(pair.a.set, "down")
+    ksft_pr(f"down took {took:.2f} s")
+    ksft_lt(took, 6, "seconds to close")
+    fault.exec()
+    pair.a.up()
+    pair.a.wait_carrier()
+    pair.wait_ping()
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(60)
+def test_wedged_heals():
+    """The HCA stands still for three seconds and goes on."""
+    pair = hosts()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    stream.wait_progress()
+    fault = pair.a.port.fault("wedged", 1)
+    time.sleep(3)
+    fault.exec()
+    stream.wait_progress(limit=30)
+    stream.finish()
+
+
+@timeout(90)
+def test_wedged_unload():
+    """Unloading with a wedged HCA ends in bounded time, without harm."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    for end in pair:
+        end.port.fault("wedged", 1)
+    with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001):
+        time.sleep(0.2)
+        took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(40))
+    ksft_pr(f"rmmod took {took:.2f} s")
+    ksft_lt(took, 30, "seconds to unload")
+    forget(pair)
+    fabric.clear_faults()
+    load_module()
+    pair = hosts()
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(90)
+@fixed_in_ours("closing waits for the SA's retries, 15 s, under rtnl")
+def test_silent_sa_close():
+    """The SA does not answer while a join is on its way: close is quick."""
+    pair = hosts()
+    end = pair.a
+    end.set("down")
+    fault = end.port.fault("sa_drop", 1)
+    # Left open until the end of the case: the next one has new ends.
+    defer(forget, pair)
+    end.up()
+    time.sleep(0.3)
+    took = timed(end.set, "down", timeout=slow(30))
+    fault.exec()
+    ksft_pr(f"down took {took:.2f} s")
+    ksft_lt(took, 2, "seconds to close")
+    end.up()
+    end.wait_carrier(20)
+    pair.wait_ping(20)
+
+
+@timeout(90)
+def test_silent_sa_traffic():
+    """With a silent SA known paths carry on, unknown ones do not hurt."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    faults = [end.port.fault("sa_drop", 1) for end in pair]
+    with Flood(pair.a, "10.0.0.88", 200, gap=0.02), \
+            Flood(pair.a, "239.7.7.7", 200, gap=0.02):
+        ping_ok(pair.a.ns, pair.b.v4, count=10)
+        tcp_transfer(pair.a, pair.b, 1 << 20)
+    for fault in faults:
+        fault.exec()
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+@timeout(120)
+def test_silent_sa_unload():
+    """Unloading with a silent SA ends in bounded time."""
+    pair = hosts()
+    for end in pair:
+        end.set("down")
+        end.port.fault("sa_drop", 1)
+    for end in pair:
+        end.up()
+    time.sleep(0.3)
+    took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(60))
+    ksft_pr(f"rmmod took {took:.2f} s")
+    forget(pair)
+    fabric.clear_faults()
+    load_module()
+    if took > 10:
+        raise_unless_stock(f"rmmod took {took:.1f} s")
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+def raise_unless_stock(text):
+    """The in-tree module waits for retries; bounded is enough there."""
+    # pylint: disable=import-outside-toplevel
+    from lib import module
+    if module() != "stock":
+        raise Failed(text)
+
+
+@timeout(60)
+@fixed_in_ours("others wait for the rtnl lock meanwhile")
+def test_silent_sa_rtnl():
+    """Nobody else waits long for the rtnl lock while the SA is silent."""
+    pair = hosts()
+    end = pair.a
+    end.set("down")
+    end.port.fault("sa_drop", 1)
+    defer(forget, pair)
+    end.up()
+    time.sleep(0.2)
+    closer = threading.Thread(target=lambda: end.set("down", fail=False,
+                                                     timeout=slow(30)))
+    closer.start()
+    time.sleep(0.1)
+    took = timed(ip, "link set lo up", timeout=slow(30))
+    closer.join()
+    ksft_pr(f"another rtnl user waited {took:.2f} s")
+    ksft_lt(took, 2, "seconds for rtnl")
+
+
+@timeout(90)
+def test_slow_sa():
+    """An SA that takes 300 ms: everything works, later."""
+    pair = hosts()
+    for end in pair:
+        end.port.fault("mad_delay_ms", 300)
+    pair.a.set("down")
+    pair.a.up()
+    pair.a.wait_carrier(30)
+    neigh_flush(pair.a)
+    pair.wait_ping(30)
+
+
+@timeout(90)
+def test_lossy_sa():
+    """Every third MAD is lost: retries get through."""
+    pair = hosts()
+    for end in pair:
+        end.port.fault("mad_drop", 3)
+    pair.a.set("down")
+    pair.a.up()
+    pair.a.wait_carrier(40)
+    pair.wait_ping(30)
+
+
+@timeout(90)
+def test_other_hca_undisturbed():
+    """A port that waits for a silent SA does not hold up another's events."""
+    pair = hosts()
+    fabric.add_hca(5)
+    other = any_ends(port(0), port(5), ("h0", "h5"), 5, keep=False)
+    pair.a.set("down")
+    fault = pair.a.port.fault("sa_drop", 1)
+    pair.a.up()
+    pair.a.port.event("lid_change")
+    time.sleep(0.1)
+    begin = now()
+    other.b.port.link(False)
+    other.b.wait_no_carrier(5)
+    other.b.port.link(True)
+    other.b.wait_carrier(15)
+    other.wait_ping()
+    ksft_pr(f"the other port recovered in {now() - begin:.1f} s")
+    fault.exec()
+    pair.a.wait_carrier(40)
+
+
+@timeout(60)
+def test_namespace_deleted_under_traffic():
+    """The namespace of an interface goes away under traffic."""
+    pair = hosts()
+    name = pair.b.ifname
+    with Flood(pair.a, pair.b.v4, 700, burst=4, gap=0.001):
+        time.sleep(0.1)
+        pair.b.drop()
+        wait_until(lambda: exists(f"/sys/class/net/{name}"), 5, "home again")
+    forget(pair)
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+@timeout(60)
+def test_concurrent_administration():
+    """Down, up, MTU, names of files and events, from several threads."""
+    pair = hosts()
+    stop = threading.Event()
+    errors = []
+
+    def loop(action):
+        while not stop.is_set():
+            try:
+                action()
+            except (OSError, Failed):
+                pass
+            except Exception as error:  # pylint: disable=broad-except
+                errors.append(error)
+
+    actions = [lambda: (pair.a.set("down", fail=False), pair.a.up()),
+               lambda: (pair.a.set_mtu(1500, fail=False),
+                        pair.a.set_mtu(2044, fail=False)),
+               lambda: read(pair.a.sys("mode")),
+               lambda: pair.a.port.event("client_reregister"),
+               lambda: ping(pair.b.ns, pair.a.v4, limit=0.05),
+               lambda: read(f"/sys/kernel/debug/ipoib/{pair.a.ifname}_mcg")]
+    threads = [threading.Thread(target=loop, args=(a,)) for a in actions]
+    for thread in threads:
+        thread.start()
+    time.sleep(4)
+    stop.set()
+    for thread in threads:
+        thread.join(slow(10))
+    ksft_eq([str(e) for e in errors], [])
+    pair.a.set("down")
+    pair.a.set_mtu(2044)
+    pair.a.up()
+    pair.a.wait_carrier(20)
+    pair.wait_ping(20)
+    ksft_ge(pair.a.mtu(), 2044)
+    ksft_true(loaded())
+    ksft_le(len(ifaces()), 3)
+
+
+if __name__ == "__main__":
+    main(globals())

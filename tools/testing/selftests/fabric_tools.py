@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The fabric as the InfiniBand tools and OpenSM see it."""
+
+import re
+
+from lib import (Hca, bkg, cmd, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_in, ksft_ne, ksft_true, main, port, sa_query, slow,
+                 wait_until)
+
+BOOT = {"ipoib": "none", "hcas": 3, "seconds": 20}
+
+
+def field(text, name):
+    """The value of a line such as "Name:.....value"."""
+    found = re.search(rf"^\s*#?\s*{name}:?\.*:?\s*(\S+)", text, re.M)
+    return found.group(1) if found else None
+
+
+def test_ibstat():
+    """Ports are active and have what the SM gave them."""
+    text = cmd("ibstat").stdout
+    for each in fabric.hcas():
+        part = text.split(f"CA '{each.name}'")[1].split("CA '")[0]
+        ksft_eq(field(part, "State"), "Active", each.name)
+        ksft_eq(field(part, "Physical state"), "LinkUp", each.name)
+        ksft_eq(field(part, "Link layer"), "InfiniBand", each.name)
+        ksft_eq(int(field(part, "Base lid")), each.port().lid(), each.name)
+        ksft_eq(int(field(part, "SM lid")), port(0).lid(), each.name)
+        ksft_gt(int(field(part, "Rate")), 1, each.name)
+    lids = [p.lid() for p in fabric.ports()]
+    ksft_eq(len(set(lids)), 3, "every port has a LID of its own")
+    ksft_true(all(lids), "no LID is 0")
+
+
+def test_ibnetdiscover():
+    """One switch, every HCA on it."""
+    text = cmd("ibnetdiscover").stdout
+    ksft_eq(len(re.findall(r"^Switch\s", text, re.M)), 1, "switches")
+    cas = re.findall(r'^Ca\s+\d+\s+"H-([0-9a-f]+)"\s+# "([^"]*)"', text, re.M)
+    ksft_eq(sorted(int(guid, 16) for guid, _ in cas),
+            sorted(h.node_guid() for h in fabric.hcas()), "HCAs")
+    for each in fabric.ports():
+        ksft_in(f"lid {each.lid()} ", text.replace("\n", " \n"))
+
+
+def test_saquery_nodes():
+    """The SA's node records are the nodes."""
+    text = sa_query("NR").stdout
+    guids = [int(g, 16) for g in
+             re.findall(r"^\s*node_guid\.*(0x[0-9a-f]+)", text, re.M)]
+    for each in fabric.hcas():
+        ksft_in(each.node_guid(), guids, "node record")
+    ksft_eq(len(guids), 4, "three HCAs and a switch")
+
+
+def test_saquery_path():
+    """A path record between two ports."""
+    text = sa_query("--src-to-dst", f"{port(0).lid()}:{port(2).lid()}").stdout
+    ksft_eq(int(field(text, "dlid")), port(2).lid())
+    ksft_eq(int(field(text, "slid")), port(0).lid())
+    ksft_true(int(field(text, "pkey"), 16) & 0x8000, "a key of full members")
+    ksft_in(field(text, "mtu"), ("0x84", "0x85"))
+
+
+def test_saquery_mcmember():
+    """The broadcast group exists in the default partition."""
+    text = sa_query("-g").stdout
+    ksft_in("ff12:401b:ffff::ffff:ffff", text)
+    part = text.split("ff12:401b:ffff::ffff:ffff")[1]
+    ksft_ge(int(field(part, "Mlid"), 16), 0xc000)
+
+
+def test_saquery_class_port_info():
+    """The SA describes itself."""
+    text = sa_query("-c").stdout
+    ksft_eq(int(field(text, "Class version")), 2)
+    ksft_true(field(text, "Capability mask"))
+
+
+def test_smpquery_hca():
+    """An HCA's agent answers by LID and by directed route."""
+    target = port(1)
+    text = cmd(["smpquery", "nodeinfo", target.lid()]).stdout
+    ksft_eq(field(text, "NodeType"), "Channel")
+    ksft_eq(int(field(text, "Guid"), 16), target.hca.node_guid())
+    ksft_eq(int(field(text, "PortGuid"), 16), target.guid())
+    text = cmd(["smpquery", "portinfo", target.lid(), "1"]).stdout
+    ksft_eq(field(text, "LinkState"), "Active")
+    ksft_eq(field(text, "PhysLinkState"), "LinkUp")
+    ksft_eq(int(field(text, "Lid")), target.lid())
+    ksft_eq(int(field(text, "SMLid")), port(0).lid())
+    text = cmd(["smpquery", "GuidInfo", target.lid()]).stdout
+    ksft_in(f"{target.guid():#018x}", text)
+    text = cmd(["smpquery", "-C", "ibdevsim0", "-D", "nodeinfo", "0"]).stdout
+    ksft_eq(int(field(text, "Guid"), 16), Hca(0).node_guid())
+    text = cmd(["smpquery", "nodedesc", target.lid()]).stdout
+    ksft_in(target.hca.name, text)
+
+
+def test_smpquery_switch():
+    """The switch answers: one hop away, by LID, and about its tables."""
+    text = cmd(["smpquery", "-D", "nodeinfo", "0,1"]).stdout
+    ksft_eq(field(text, "NodeType"), "Switch")
+    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
+    lid = int(field(text, "Lid"))
+    ksft_ne(lid, 0)
+    text = cmd(["smpquery", "switchinfo", lid]).stdout
+    ksft_ge(int(field(text, "LinearFdbCap")), 0xbfff)
+    ksft_gt(int(field(text, "LinearFdbTop")), 0)
+    text = cmd(["ibroute", lid]).stdout
+    for each in fabric.ports():
+        ksft_in(f"{each.lid():#06x}", text, "forwarding table")
+
+
+def test_smpquery_pkeys():
+    """The P_Key tables hold what the partitions say."""
+    want = {0xffff} | {0x8000 | n for n in range(1, 16)}
+    for each in fabric.ports():
+        ksft_eq(set(each.pkeys()), want, f"{each}")
+        ksft_eq(each.pkey(0), 0xffff, "index 0")
+    text = cmd(["smpquery", "pkeys", port(2).lid()]).stdout
+    for key in want:
+        ksft_in(f"{key:#06x}", text)
+
+
+def test_ibping():
+    """ibping's server answers ibping."""
+    with bkg(["ibping", "-S", "-C", hca(1).name]) as server:
+        wait_until(lambda: cmd(
+            ["ibping", "-c", "1", "-L", port(1).lid()], fail=False,
+            timeout=slow(10)).stdout.count("Pong"), 10, "the server")
+        text = cmd(["ibping", "-c", "3", "-f", "-L", port(1).lid()],
+                   timeout=slow(15)).stdout
+        ksft_in("3 packets transmitted, 3 received", text)
+        ksft_eq(server.proc.poll(), None, "the server runs")
+
+
+def test_perfquery():
+    """The performance counters count management packets."""
+    def xmit():
+        text = cmd(["perfquery", "-x", port(1).lid(), "1"]).stdout
+        return int(field(text, "PortXmitPkts"))
+
+    before = xmit()
+    cmd(["ibping", "-c", "1", "-L", port(1).lid()], fail=False)
+    ksft_gt(xmit(), before, "packets sent by the port")
+
+
+def test_ibportstate():
+    """A switch port is disabled and enabled; its HCA follows."""
+    target = port(2)
+    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
+    switch = int(field(text, "Lid"))
+    # Which port of the switch leads there?
+    text = cmd(["ibroute", switch]).stdout
+    found = re.search(rf"^{target.lid():#06x}\s+(\d+)", text, re.M)
+    ksft_true(found, "a route to the port")
+    number = str(int(found.group(1)))
+    cmd(["ibportstate", switch, number, "disable"], timeout=slow(20))
+    try:
+        wait_until(lambda: target.state() == "DOWN", 5, f"{target} down")
+        text = cmd(["ibportstate", switch, number, "query"]).stdout
+        ksft_eq(field(text, "PhysLinkState"), "Disabled")
+    finally:
+        cmd(["ibportstate", switch, number, "enable"], timeout=slow(20))
+    target.wait_active()
+    ksft_ne(target.lid(), 0)
+
+
+if __name__ == "__main__":
+    main(globals())

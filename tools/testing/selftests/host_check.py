@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The judgement of tools/testing/check, on made-up machines."""
+
+import os
+import tempfile
+
+from lib import ksft_eq, ksft_false, ksft_in, ksft_raises, ksft_true, main
+from lib import harness
+
+BOOT = "host"
+
+
+class Record:
+    """A reader with a tally, both fed by hand."""
+
+    def __init__(self, *names):
+        self.lines = []
+        self.tally = harness.Tally(self.lines.append)
+        self.reader = harness.Reader(self.tally, names)
+
+    def feed(self, text):
+        for line in text.splitlines():
+            self.reader.feed(line)
+        return self
+
+    def results(self):
+        return [line for line in self.lines if not line.startswith("#")]
+
+
+GOOD = """KTAP version 1
+# run a.one
+# time a.one 0.50
+ok 1 a.one
+# run a.two
+a remark
+# time a.two 1.50
+ok 2 a.two # SKIP no such thing
+1..2
+"""
+
+
+def test_good():
+    """Passes and skips."""
+    rec = Record("a.one", "a.two").feed(GOOD)
+    ksft_eq(rec.reader.finish(0), [])
+    ksft_eq(rec.results(), ["ok 1 a.one", "ok 2 a.two # SKIP no such thing"])
+    ksft_eq(rec.tally.summary(), "1 passed, 0 failed, 1 skipped")
+    ksft_eq(rec.tally.status(), 0)
+    ksft_eq(rec.tally.took["a.two"], 1.5)
+    ksft_in("# a remark", rec.lines)
+
+
+def test_failure():
+    """One failure fails all."""
+    rec = Record("a.one", "a.two")
+    rec.feed("# run a.one\n# because\nnot ok 1 a.one\nok 2 a.two")
+    ksft_eq(rec.reader.finish(1), [])
+    ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
+    ksft_eq(rec.tally.status(), 1)
+    ksft_in("# because", rec.lines)
+
+
+def test_xfail_counts_as_passed():
+    """What is expected to fail, and does, is no failure."""
+    rec = Record("a.one").feed("ok 1 a.one # XFAIL in-tree module: slow")
+    rec.reader.finish(0)
+    ksft_eq(rec.tally.summary(), "1 passed, 0 failed, 0 skipped")
+
+
+def test_nothing_ran():
+    """No case at all is a failure."""
+    rec = Record()
+    ksft_eq(rec.tally.status(), 1)
+
+
+def test_no_output():
+    """A machine that says nothing fails every case."""
+    rec = Record("a.one", "a.two")
+    ksft_eq(rec.reader.finish(126, (), False), [])
+    ksft_eq(rec.tally.summary(), "0 passed, 2 failed, 0 skipped")
+
+
+def test_died_in_a_case():
+    """The case that ran fails; the others get another machine."""
+    rec = Record("a.one", "a.two", "a.three")
+    rec.feed("# run a.one\nok 1 a.one\n# run a.two\n# half done")
+    left = rec.reader.finish(125, [("a.two", "BUG: something\n at once")],
+                             False)
+    ksft_eq(left, ["a.three"])
+    ksft_eq(rec.results(), ["ok 1 a.one", "not ok 2 a.two"])
+    ksft_in("# BUG: something", rec.lines)
+    ksft_in("# half done", rec.lines)
+
+
+def test_died_last_time():
+    """No other machine: what did not run fails."""
+    rec = Record("a.one", "a.two", "a.three")
+    rec.feed("# run a.one\nok 1 a.one\n# run a.two")
+    ksft_eq(rec.reader.finish(124), [])
+    ksft_eq(rec.tally.summary(), "1 passed, 2 failed, 0 skipped")
+
+
+def test_report_after_the_case():
+    """A complaint of the kernel in a case that passed fails the run."""
+    rec = Record("a.one").feed("# run a.one\nok 1 a.one")
+    rec.reader.finish(125, [("a.one", "WARNING: CPU: 0")])
+    ksft_eq(rec.results(), ["ok 1 a.one", "not ok 2 a.one:kernel-log"])
+    ksft_eq(rec.tally.status(), 1)
+
+
+def test_status_alone():
+    """All passed, but the machine ended badly."""
+    rec = Record("a.one").feed("# run a.one\nok 1 a.one")
+    rec.reader.finish(125)
+    ksft_eq(rec.tally.status(), 1)
+    ksft_eq(rec.results()[-1], "not ok 2 boot")
+
+
+def test_unexpected_result():
+    """A result that nobody asked for is a failure."""
+    rec = Record("a.one").feed("ok 1 a.one\nok 2 a.other")
+    rec.reader.finish(0)
+    ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
+
+
+def test_result_twice():
+    """A case has one result."""
+    rec = Record("a.one").feed("ok 1 a.one\nok 2 a.one")
+    rec.reader.finish(0)
+    ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
+
+
+def test_case_at():
+    """A line of the kernel log belongs to the last marker before it."""
+    log = ["boot", "x IPOIB-TEST: a.one", "WARNING", "x IPOIB-TEST: a.two",
+           "fine", "x IPOIB-TEST: end", "BUG"]
+    ksft_eq(harness.case_at(log, 0), None)
+    ksft_eq(harness.case_at(log, 2), "a.one")
+    ksft_eq(harness.case_at(log, 4), "a.two")
+    ksft_eq(harness.case_at(log, 6), None)
+
+
+def test_matches():
+    """T=name: parts of names and globs, several of them."""
+    ksft_true(harness.matches("", "datagram_ip", "test_arp"))
+    ksft_true(harness.matches("arp", "datagram_ip", "test_arp"))
+    ksft_true(harness.matches("datagram_ip.test_arp", "datagram_ip",
+                              "test_arp"))
+    ksft_true(harness.matches("datagram_*", "datagram_ip", "test_arp"))
+    ksft_true(harness.matches("test_a?p", "datagram_ip", "test_arp"))
+    ksft_true(harness.matches("zzz,arp", "datagram_ip", "test_arp"))
+    ksft_true(harness.matches("datagram_ip.py", "datagram_ip", "test_arp"))
+    ksft_false(harness.matches("tcp", "datagram_ip", "test_arp"))
+    ksft_false(harness.matches("tcp,", "datagram_ip", "test_arp"))
+    ksft_false(harness.matches("test_b*", "datagram_ip", "test_arp"))
+
+
+def write_file(directory, name, boot, cases):
+    path = os.path.join(directory, name + ".py")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"BOOT = {boot!r}\n")
+        for case in cases:
+            file.write(f"def {case}():\n    pass\n")
+    return path
+
+
+def test_grouping():
+    """Files with equal boots share one; the module decides, too."""
+    with tempfile.TemporaryDirectory() as where:
+        write_file(where, "a_one", {"hcas": 2}, ["test_x", "test_y"])
+        write_file(where, "a_two", {}, ["test_x"])
+        write_file(where, "a_three", {"hcas": 3}, ["test_x"])
+        write_file(where, "a_four", {"ipoib": "ours"}, ["test_x"])
+        write_file(where, "a_five", {"ipoib": "stock"}, ["test_x"])
+        write_file(where, "a_host", "host", ["test_x"])
+        files = harness.find_files(where)
+        ours = harness.make_jobs(files, "", "ours")
+        stock = harness.make_jobs(files, "", "stock")
+    ksft_eq(sorted(sorted(job.names()) for job in ours), [
+        ["a_five.test_x"], ["a_four.test_x", "a_one.test_x", "a_one.test_y",
+                            "a_two.test_x"],
+        ["a_host.test_x"], ["a_three.test_x"]])
+    ksft_eq(sorted(sorted(job.names()) for job in stock), [
+        ["a_five.test_x", "a_one.test_x", "a_one.test_y", "a_two.test_x"],
+        ["a_host.test_x"], ["a_three.test_x"]])
+
+
+def test_dividing():
+    """A long group is divided; no case is lost or doubled."""
+    with tempfile.TemporaryDirectory() as where:
+        for name in ("a_one", "a_two", "a_three", "a_four"):
+            write_file(where, name, {"seconds": 100}, ["test_x", "test_y"])
+        jobs = harness.make_jobs(harness.find_files(where), "", "ours", 250)
+    ksft_eq(len(jobs), 2)
+    names = [name for job in jobs for name in job.names()]
+    ksft_eq((len(names), len(set(names))), (8, 8))
+
+
+def test_bad_boot():
+    """A BOOT with a word nobody knows is an error, not a default."""
+    with tempfile.TemporaryDirectory() as where:
+        write_file(where, "a_one", {"hcaz": 2}, ["test_x"])
+        with ksft_raises(ValueError):
+            harness.find_files(where)
+
+
+def test_every_file_is_found():
+    """The files of this directory have cases, and names that differ."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    files = harness.find_files(here)
+    ksft_true(len(files) > 10)
+    for file in files:
+        ksft_true(file.cases, file.name)
+        ksft_eq(len(file.cases), len(set(file.cases)), file.name)
+        ksft_true(file.doc, f"{file.name} says what it is")
+
+
+if __name__ == "__main__":
+    main(globals())

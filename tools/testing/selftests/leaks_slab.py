@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""After everything: nothing of the module is left in memory.
+
+With slab debugging the kernel keeps, for every live object, where it was
+allocated; an address inside the module's text that is still there after the
+module has gone is a leak.
+"""
+
+import glob
+import re
+
+from lib import (Failed, Flood, Stream, defer, ends, exists, fabric, hca,
+                 ifaces, kmsg_since, ksft_eq, ksft_false, ksft_gt, ksft_pr,
+                 load_module, loaded, main, mcast_receiver, mcast_sender,
+                 ping_ok, port, read, sm, tcp_transfer, timeout,
+                 udp_exchange, unload_module, wait_until)
+from lib.ipoib import forget
+from lib.traffic import udp_send
+
+BOOT = {"hcas": 3, "append": "slab_debug=FZPU", "mem": 2048, "seconds": 90}
+
+
+def module_range():
+    """Where the module's code is: (first, last) address."""
+    for line in read("/proc/modules").splitlines():
+        words = line.split()
+        if words[0] == "ib_ipoib":
+            start = int(words[5], 16)
+            return start, start + int(words[1])
+    raise Failed("the module is not loaded")
+
+
+def live_objects(where):
+    """Allocations whose stack has an address of the module, by cache."""
+    found = {}
+    first, last = where
+    for path in glob.glob("/sys/kernel/debug/slab/*/alloc_traces"):
+        try:
+            text = read(path)
+        except OSError:
+            continue
+        for part in re.split(r"\n\s*\n|\n(?=\s*\d+ )", text):
+            named = "[ib_ipoib]" in part
+            inside = any(first <= int(m, 16) < last for m in
+                         re.findall(r"0x(ffffffff[0-9a-f]{8})", part))
+            if named or inside:
+                found.setdefault(path.split("/")[-2], []).append(
+                    " ".join(part.split())[:200])
+    return found
+
+
+def exercise():
+    """Everything that allocates."""
+    pair = ends(1, 2)
+    ping_ok(pair.a.ns, pair.b.v4)
+    tcp_transfer(pair.a, pair.b, 2 << 20)
+    tcp_transfer(pair.b, pair.a, 1 << 20, address=pair.a.v6)
+    udp_exchange(pair.a, pair.b, 50, 60000)
+    for group in ("239.11.0.1", "239.11.0.2", "ff05::11:1"):
+        with mcast_receiver(pair.b, group) as sink, \
+                mcast_sender(pair.a, group) as sock:
+            udp_send(sock, (group, sink.port), 20, 300)
+            sink.collect(1, 1)
+    with mcast_sender(pair.a, "239.11.0.9") as sock:
+        udp_send(sock, ("239.11.0.9", 9), 50, 100)
+    with Flood(pair.a, "10.0.0.99", 100, gap=0.001), \
+            Flood(pair.a, "fd00::99", 100, gap=0.001):
+        for _ in range(3):
+            pair.b.set("down")
+            pair.b.up()
+            pair.b.wait_carrier()
+    pair.b.port.link(False)
+    pair.b.wait_no_carrier()
+    pair.b.port.link(True)
+    pair.b.wait_carrier()
+    for end in pair:
+        end.port.event("client_reregister")
+        end.port.event("sm_change")
+        end.port.fault("recv_post_error", 20)
+        end.port.fault("send_error", 2)
+    pair.wait_ping()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    stream.wait_progress()
+    stream.finish()
+    fabric.clear_faults()
+
+
+def test_trace_works():
+    """While it is loaded, the module's objects are seen."""
+    pair = ends(1, 2)
+    ping_ok(pair.a.ns, pair.b.v4)
+    ksft_gt(len(live_objects(module_range())), 0, "caches with objects")
+
+
+@timeout(180)
+def test_unload():
+    """After all kinds of use and unloading, no object is left."""
+    exercise()
+    where = module_range()
+    unload_module(40)
+    ksft_false(loaded())
+    ksft_eq(live_objects(where), {}, "objects left")
+    for path in ("/sys/kernel/debug/ipoib", "/sys/module/ib_ipoib"):
+        ksft_false(exists(path), path)
+    ksft_eq([c for c in glob.glob("/sys/kernel/slab/*ipoib*")], [])
+    for each in fabric.hcas():
+        ksft_eq(each.data_qps(), [], f"QPs on {each}")
+    load_module()
+
+
+@timeout(120)
+def test_close_frees():
+    """A closed interface has given back its buffers."""
+    pair = ends(1, 2)
+    exercise()
+    where = module_range()
+    for end in pair:
+        end.set("down")
+    closed = sum(len(v) for v in live_objects(where).values())
+    for end in pair:
+        end.up()
+    pair.ready()
+    opened = sum(len(v) for v in live_objects(where).values())
+    for end in pair:
+        end.set("down")
+    again = sum(len(v) for v in live_objects(where).values())
+    ksft_pr(f"allocating places: {closed} closed, {opened} open, "
+            f"{again} closed again")
+    ksft_eq(again <= closed + 3, True, "closed again")
+    forget(pair)
+
+
+@timeout(120)
+def test_unplug_frees():
+    """A pulled HCA takes everything with it."""
+    pair = ends(1, 2)
+    victim = hca(2)
+    with Flood(pair.a, pair.b.v4, 500, gap=0.001):
+        victim.unplug()
+    defer(lambda: victim.exists() or victim.plug())
+    forget(pair)
+    count = len(ifaces())
+    ksft_eq(count, 2)
+    where = module_range()
+    unload_module(40)
+    ksft_eq(live_objects(where), {}, "objects left")
+    load_module()
+    victim.plug()
+    port(2).wait_active()
+
+
+@timeout(120)
+def test_no_sm_unload():
+    """Unloading while joins wait for an SM that is not there."""
+    forget(ends(1, 2))
+    unload_module(40)
+    restart = sm.stopped()
+    load_module()
+    where = module_range()
+    for _, name, _ in ifaces():
+        # pylint: disable=import-outside-toplevel
+        from lib import ip
+        ip(["link", "set", name, "up"])
+    unload_module(60)
+    ksft_eq(live_objects(where), {}, "objects left")
+    restart.exec()
+    load_module()
+    pair = ends(1, 2)
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+def test_no_complaints():
+    """Nothing about slabs or references in the kernel's log."""
+    wait_until(loaded, 1)
+    ksft_eq(kmsg_since(pattern="Objects remaining|leaked|refcount_t|"
+                       "Poison overwritten|Redzone"), [])
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The simulated fabric: HCAs, ports, faults, counters, the subnet manager."""
+
+import os
+import re
+import signal
+import subprocess
+
+from .ksft import Failed, defer
+from .utils import (cmd, exists, pids_of, read, read_int, slow,
+                    wait_until, write)
+
+DEBUGFS = "/sys/kernel/debug/ibdevsim"
+BUS = "/sys/bus/ibdevsim"
+CLASS = "/sys/class/infiniband"
+SM_START = "/run/sm-start"
+
+# Knobs that a case may have left on; back to 0 whenever ends are set up.
+FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
+          "recv_post_error", "send_post_error", "create_error", "wedged",
+          "wedged_special", "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
+          "doorbell_ns", "irq_ns")
+# A driver that behaves does not move these.
+STRICT = ("bad_lkey", "bad_modify", "cq_overflow", "sq_full", "rq_full")
+
+
+class Port:
+    """One port of an HCA."""
+
+    def __init__(self, owner, num):
+        self.hca, self.num = owner, num
+        self.dir = f"{DEBUGFS}/{owner.name}/port{num}"
+        self.sysfs = f"{CLASS}/{owner.name}/ports/{num}"
+
+    def __repr__(self):
+        return f"{self.hca.name}/{self.num}"
+
+    # what the core says
+    def state(self):
+        return read(f"{self.sysfs}/state").split()[-1]
+
+    def active(self):
+        return self.state() == "ACTIVE"
+
+    def lid(self):
+        return read_int(f"{self.sysfs}/lid")
+
+    def sm_lid(self):
+        return read_int(f"{self.sysfs}/sm_lid")
+
+    def gid(self, index=0):
+        return read(f"{self.sysfs}/gids/{index}")
+
+    def guid(self):
+        """The port GUID as a number: the lower half of GID 0."""
+        return int(self.gid().replace(":", "")[16:], 16)
+
+    def prefix(self):
+        return self.gid().replace(":", "")[:16]
+
+    def pkey(self, index=0):
+        return read_int(f"{self.sysfs}/pkeys/{index}")
+
+    def pkeys(self):
+        """The P_Keys in the table, without the empty places."""
+        return [int(line.split()[1], 0)
+                for line in self.get("pkeys").splitlines()]
+
+    def wait_active(self, limit=20):
+        wait_until(self.active, limit, f"{self} active", interval=0.1)
+
+    # what the simulator says
+    def counters(self):
+        table = {}
+        for line in read(f"{self.dir}/counters").splitlines():
+            name, _, value = line.replace(":", " ").partition(" ")
+            table[name] = int(value)
+        return table
+
+    def counter(self, name):
+        return self.counters()[name]
+
+    def get(self, knob):
+        return read(f"{self.dir}/{knob}")
+
+    def set(self, knob, value):
+        write(f"{self.dir}/{knob}", value)
+
+    def fault(self, knob, value, off=0):
+        """Turn a fault on until the end of the case; clear with exec()."""
+        self.set(knob, value)
+        return defer(self._off, knob, off)
+
+    def _off(self, knob, off):
+        if exists(f"{self.dir}/{knob}"):
+            self.set(knob, off)
+
+    def clear_faults(self):
+        for knob in FAULTS:
+            if exists(f"{self.dir}/{knob}"):
+                if self.get(knob) not in ("0", "N"):
+                    self.set(knob, 0)
+
+    def link(self, up):
+        self.set("link", "up" if up else "down")
+
+    def event(self, name):
+        """Raise an asynchronous event."""
+        self.set("event", name)
+
+    def strict(self):
+        """The counters that only a driver's mistakes move."""
+        table = self.counters()
+        return {name: table[name] for name in STRICT}
+
+
+class Hca:
+    """An HCA of the fabric."""
+
+    def __init__(self, number):
+        self.number = number
+        self.name = f"ibdevsim{number}"
+        self.dir = f"{DEBUGFS}/{self.name}"
+
+    def __repr__(self):
+        return self.name
+
+    def port(self, num=1):
+        return Port(self, num)
+
+    def exists(self):
+        return exists(f"{CLASS}/{self.name}")
+
+    def ports(self):
+        return [Port(self, int(num)) for num in
+                sorted(os.listdir(f"{CLASS}/{self.name}/ports"))]
+
+    def node_guid(self):
+        return int(read(f"{CLASS}/{self.name}/node_guid").replace(":", ""),
+                   16)
+
+    def unplug(self):
+        write(f"{BUS}/del_device", str(self.number))
+
+    def plug(self, **caps):
+        keys = ",".join(f"{key}={value}" for key, value in caps.items())
+        write(f"{BUS}/new_device", f"{self.number} {keys}".strip())
+
+    def set(self, knob, value):
+        write(f"{self.dir}/{knob}", value)
+
+    def qps(self):
+        """What debugfs knows of the QPs."""
+        return [Qp(line) for line in
+                read(f"{self.dir}/qps").splitlines()[1:] if line.strip()]
+
+    def data_qps(self):
+        """Those that are not QP0 and QP1."""
+        return [qp for qp in self.qps() if qp.type in ("UD", "RC")]
+
+    def caps(self):
+        table = {}
+        for line in read(f"{self.dir}/caps").splitlines():
+            name, _, value = re.sub(r"[=:]", " ", line).partition(" ")
+            table[name] = int(value, 0)
+        return table
+
+
+class Qp:
+    """A line of the file qps."""
+
+    def __init__(self, line):
+        words = line.split()
+        self.qpn = int(words[0], 16)
+        self.port = int(words[1])
+        self.type, self.state = words[2], words[3]
+        self.peer = int(words[4], 16)
+        self.waiting, self.used, self.size = map(int, words[5].split("/"))
+        self.srq = words[6].startswith("srq:")
+        self.posted, self.limit = map(
+            int, words[6].removeprefix("srq:").split("/"))
+
+    def __repr__(self):
+        return f"{self.type} QP {self.qpn:#x} {self.state}"
+
+
+class Fabric:
+    """All of it."""
+
+    def hcas(self):
+        numbers = [int(name[8:]) for name in os.listdir(CLASS)
+                   if re.fullmatch(r"ibdevsim\d+", name)]
+        return [Hca(n) for n in sorted(numbers)]
+
+    def ports(self):
+        return [p for h in self.hcas() for p in h.ports()]
+
+    def clear_faults(self):
+        for each in self.ports():
+            each.clear_faults()
+
+    def wait_active(self, limit=30):
+        for each in self.ports():
+            each.wait_active(limit)
+
+    def strict(self):
+        """Sum of the strictness counters of all ports."""
+        total = dict.fromkeys(STRICT, 0)
+        for each in self.ports():
+            for name, value in each.strict().items():
+                total[name] += value
+        return total
+
+    def add_hca(self, number, **caps):
+        """A new HCA until the end of the case, with its ports active."""
+        new = Hca(number)
+        new.plug(**caps)
+        defer(lambda: new.exists() and new.unplug())
+        wait_until(lambda: len(new.ports()) == caps.get("ports", 1), 5,
+                   f"{new} registered")
+        for each in new.ports():
+            each.wait_active()
+        return new
+
+
+class Sm:
+    """The OpenSM that the runner started, and others that a case starts."""
+
+    LOG = "/var/log/opensm.log"
+    PARTITIONS = "/run/partitions.conf"
+    CACHE = "/run/opensm"
+
+    def pids(self):
+        return pids_of("opensm")
+
+    def running(self):
+        return bool(self.pids())
+
+    def stop(self, hard=False, but=None):
+        """End every OpenSM (but one) and wait until it is gone."""
+        def left():
+            return [pid for pid in self.pids() if pid != but]
+
+        self._kill(left(), signal.SIGKILL if hard else signal.SIGTERM)
+        try:
+            wait_until(lambda: not left(), 5, "opensm ended")
+        except Failed:
+            self._kill(left(), signal.SIGKILL)
+            wait_until(lambda: not left(), 5, "opensm killed")
+
+    @staticmethod
+    def _kill(pids, number):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def start(self, *args):
+        """Start it again as the runner did, with more arguments."""
+        cmd([SM_START, *args], timeout=slow(15))
+        wait_until(self.running, 5, "opensm started")
+
+    def restart(self, *args):
+        self.stop()
+        self.start(*args)
+
+    def spawn(self, where, priority=0, conf=None, args=()):
+        """Start one more, on a port of choice; its process id."""
+        words = ["opensm", "-g", f"{where.guid():#x}", "-p", str(priority),
+                 "-P", self.PARTITIONS, "-f", f"{self.LOG}.{where.hca.number}",
+                 *self.config(conf), *args]
+        env = dict(os.environ, OSM_TMP_DIR="/var/log",
+                   OSM_CACHE_DIR=self.CACHE)
+        with open("/var/log/opensm.out", "a", encoding="utf-8") as out:
+            # pylint: disable-next=consider-using-with
+            proc = subprocess.Popen(words, env=env, stdout=out, stderr=out,
+                                    stdin=subprocess.DEVNULL,
+                                    start_new_session=True)
+        _children.append(proc)
+        return proc.pid
+
+    @staticmethod
+    def config(conf):
+        """Arguments for a configuration file with these settings."""
+        if not conf:
+            return []
+        path = f"/run/opensm-{len(_children)}.conf"
+        with open(path, "w", encoding="ascii") as file:
+            for key, value in conf.items():
+                file.write(f"{key} {value}\n")
+        return ["-F", path]
+
+    def stopped(self):
+        """Stop it until the end of the case."""
+        self.stop()
+        return defer(self.ensure)
+
+    def ensure(self):
+        """One OpenSM runs, the runner's, and answers."""
+        if not self.running():
+            self.start()
+        self.answers()
+
+    def sweep(self):
+        """Have it read its partitions again and sweep."""
+        self._kill(self.pids(), signal.SIGHUP)
+
+    def answers(self, limit=15):
+        """Wait until the SA answers a query."""
+        wait_until(lambda: sa_query("-c", fail=False).ret == 0, limit,
+                   "an answer of the SA")
+
+    def partitions(self):
+        return read(self.PARTITIONS)
+
+    def set_partitions(self, text):
+        with open(self.PARTITIONS, "w", encoding="ascii") as file:
+            file.write(text.strip() + "\n")
+
+    def give_lids(self, lids, rereg=False):
+        """
+        Restart OpenSM so that ports get the LIDs of @lids ({Port: lid}).
+        Unless @rereg, ports are not asked to register again: those whose LID
+        stays see no event at all.
+        """
+        self.stop()
+        path = f"{self.CACHE}/guid2lid"
+        table = {}
+        for line in read(path).splitlines():
+            words = line.split()
+            if len(words) == 3:
+                table[int(words[0], 16)] = words[1]
+        for where, lid in lids.items():
+            table[where.guid()] = f"{lid:#06x}"
+        with open(path, "w", encoding="ascii") as file:
+            for guid, lid in table.items():
+                file.write(f"{guid:#018x} {lid} {lid}\n\n")
+        conf = {} if rereg else {"no_clients_rereg": "TRUE"}
+        self.start(*self.config(conf))
+        for where, lid in lids.items():
+            wait_until(lambda w=where, n=lid: w.lid() == n, 20,
+                       f"LID {lid} for {where}")
+        self.answers()
+
+
+_children = []
+
+
+def sa_query(*args, fail=True):
+    """saquery with the local HCA of the SM."""
+    return cmd(["saquery", "-t", "2000", *args], fail=fail, timeout=slow(15))
+
+
+def hca(number):
+    return Hca(number)
+
+
+def port(number, num=1):
+    return Hca(number).port(num)
+
+
+fabric = Fabric()
+sm = Sm()

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What tools/testing/check is made of: finding, grouping and judging cases.
+
+Nothing here starts a machine; that keeps the verdict testable on its own.
+"""
+
+import ast
+import fnmatch
+import os
+import re
+import threading
+
+# What a test file may say in its BOOT dictionary, and what holds if not.
+BOOT_DEFAULTS = {
+    "ipoib": "any",     # any: the module under test; ours, stock, none, or
+                        # interop: the distribution's, ours by the test
+    "hcas": 2,
+    "ports": 1,
+    "hca": "",          # capabilities of every HCA, "key=value,..."
+    "partitions": "",   # text of OpenSM's partitions.conf
+    "sm": "opensm",
+    "append": "",       # kernel arguments
+    "mem": 0,           # MiB, 0: as the runner likes
+    "cpus": 2,
+    "needs": "",        # make targets to build before
+    "group": "",        # files with different names here do not share a boot
+    "seconds": 10,      # what the file takes, roughly: to share out the work
+}
+
+
+class TestFile:
+    """A test file as its text says, without running it."""
+
+    def __init__(self, path):
+        self.path = path
+        self.name = os.path.splitext(os.path.basename(path))[0]
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read(), path)
+        self.doc = (ast.get_docstring(tree) or "").split("\n")[0]
+        self.cases = [node.name for node in tree.body
+                      if isinstance(node, ast.FunctionDef) and
+                      node.name.startswith("test_")]
+        self.boot = dict(BOOT_DEFAULTS)
+        self.host = False
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and \
+               getattr(node.targets[0], "id", "") == "BOOT":
+                value = ast.literal_eval(node.value)
+                if value == "host":
+                    self.host = True
+                    continue
+                unknown = set(value) - set(BOOT_DEFAULTS)
+                if unknown:
+                    raise ValueError(f"{path}: BOOT has {unknown}")
+                self.boot.update(value)
+
+    def module(self, kind):
+        """Which module the file runs with; None: not with this @kind."""
+        want = self.boot["ipoib"]
+        if want == "any":
+            return kind
+        if want in ("ours", "interop"):
+            return want if kind == "ours" else None
+        return want
+
+
+def find_files(directory):
+    """The test files of a directory, by name."""
+    return [TestFile(os.path.join(directory, name))
+            for name in sorted(os.listdir(directory))
+            if re.fullmatch(r"[a-z]+_\w+\.py", name)]
+
+
+def matches(pattern, file_name, case):
+    """Is a case selected by T=@pattern: part of its name, or a glob?"""
+    if not pattern:
+        return True
+    full = f"{file_name}.{case}"
+    for one in re.split(r"[ ,]+", pattern.strip(" ,")):
+        one = one.removesuffix(".py")
+        if any(c in one for c in "*?["):
+            if fnmatch.fnmatch(full, one) or fnmatch.fnmatch(file_name, one) \
+               or fnmatch.fnmatch(case, one):
+                return True
+        elif one in full:
+            return True
+    return False
+
+
+class Job:
+    """Cases that run in one machine (or on the host), in order."""
+
+    def __init__(self, key, boot, host=False):
+        self.key, self.boot, self.host = key, boot, host
+        self.files = []         # (TestFile, [case, ...])
+
+    def names(self):
+        return [f"{file.name}.{case}" for file, cases in self.files
+                for case in cases]
+
+    def seconds(self):
+        """About how long it takes."""
+        total = 0 if self.host else 15
+        for file, cases in self.files:
+            total += file.boot["seconds"] * len(cases) / len(file.cases)
+        return total
+
+    def title(self):
+        if self.host:
+            return "host"
+        said = [f"{key}={value}" for key, value in sorted(self.boot.items())
+                if value != BOOT_DEFAULTS.get(key) and
+                key not in ("partitions", "needs", "seconds", "ipoib")]
+        if self.boot["partitions"]:
+            said.append("partitions")
+        return " ".join([f"{self.boot['ipoib']} module", *said])
+
+
+def make_jobs(files, pattern="", kind="ours", most=150):
+    """
+    Group files that want the same boot.  A group of more than @most seconds
+    is divided, so that two machines can share it.
+    """
+    jobs = {}
+    for file in files:
+        cases = [c for c in file.cases if matches(pattern, file.name, c)]
+        if not cases:
+            continue
+        if file.host:
+            job = jobs.setdefault(("host",), Job(("host",), {}, host=True))
+            job.files.append((file, cases))
+            continue
+        module = file.module(kind)
+        if module is None:
+            continue
+        boot = dict(file.boot, ipoib=module)
+        key = tuple(sorted((k, v) for k, v in boot.items()
+                           if k not in ("seconds", "needs")))
+        job = jobs.setdefault(key, Job(key, boot))
+        job.files.append((file, cases))
+    return [part for job in jobs.values() for part in _divide(job, most)]
+
+
+def _divide(job, most):
+    if job.host or job.seconds() <= most or len(job.files) < 2:
+        return [job]
+    parts = max(2, int(job.seconds() // most) + 1)
+    goal = job.seconds() / parts
+    out, current = [], None
+    for entry in job.files:
+        if current is None or (current.seconds() >= goal and
+                               len(out) < parts):
+            current = Job(job.key, job.boot)
+            out.append(current)
+        current.files.append(entry)
+    return out
+
+
+class Tally:
+    """Numbers the cases, prints them, and knows the verdict."""
+
+    def __init__(self, write=print):
+        self.write = write
+        self.number = 0
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+        self.took = {}
+        self.lock = threading.Lock()
+
+    def case(self, good, name, directive="", remarks=()):
+        """A case ended."""
+        with self.lock:
+            self.number += 1
+            for line in remarks:
+                self.write(f"# {line}" if line else "#")
+            tail = f" # {directive}" if directive else ""
+            self.write(f"{'ok' if good else 'not ok'} {self.number} "
+                       f"{name}{tail}")
+            if not good:
+                self.failed += 1
+                self.failures.append(name)
+            elif directive.upper().startswith("SKIP"):
+                self.skipped += 1
+            else:
+                self.passed += 1
+
+    def remark(self, text):
+        with self.lock:
+            self.write(f"# {text}")
+
+    def summary(self):
+        return (f"{self.passed} passed, {self.failed} failed, "
+                f"{self.skipped} skipped")
+
+    def status(self):
+        """What to exit with: nothing failed, and something was done."""
+        return 0 if self.failed == 0 and self.number > 0 else 1
+
+
+RESULT = re.compile(r"^(ok|not ok) \d+ (?:- )?(\S+)(?: # (.*))?$")
+RUN = re.compile(r"^# run (\S+)$")
+TIME = re.compile(r"^# time (\S+) ([\d.]+)$")
+
+
+class Reader:
+    """
+    Reads the output of one machine.  Every case that is expected gets exactly
+    one result, whatever the machine does.
+    """
+
+    def __init__(self, tally, expected, prefix=""):
+        self.tally, self.prefix = tally, prefix
+        self.left = list(expected)
+        self.done = []
+        self.running = None
+        self.remarks = []
+        self.strange = []
+
+    def feed(self, line):
+        """One line of the machine's standard output."""
+        line = line.rstrip("\r\n")
+        found = RUN.match(line)
+        if found:
+            self.running, self.remarks = found.group(1), []
+            return
+        found = TIME.match(line)
+        if found:
+            self.tally.took[found.group(1)] = float(found.group(2))
+            return
+        found = RESULT.match(line)
+        if found:
+            verdict, name, directive = found.groups()
+            if name not in self.left:
+                self.strange.append(name)
+                self.tally.case(False, self.prefix + name, "",
+                                ["a result nobody expected", *self.remarks])
+            else:
+                self.left.remove(name)
+                self.done.append(name)
+                self.tally.case(verdict == "ok", self.prefix + name,
+                                directive or "", self.remarks)
+            self.running, self.remarks = None, []
+            return
+        if line.startswith(("KTAP version", "1..")):
+            return
+        self.remarks.append(line[2:] if line.startswith("# ") else line)
+
+    def finish(self, status, reports=(), last_try=True):
+        """
+        The machine ended with @status.  @reports: (case or None, text) of
+        each complaint of the kernel.  Returns the cases that did not get
+        their turn and may try another machine; with @last_try they fail.
+        """
+        reports = list(reports)
+        if self.running in self.left:
+            why = [text for case, text in reports
+                   if case in (self.running, None)]
+            reports = [r for r in reports
+                       if r[0] not in (self.running, None)]
+            name = self.running
+            self.left.remove(name)
+            self.tally.case(False, self.prefix + name, "", [
+                *self.remarks, *_lines(why),
+                f"the machine ended (status {status}) while this ran"])
+            self.done.append(name)
+            status_explained = True
+        else:
+            status_explained = False
+        for case, text in reports:
+            where = case or "boot"
+            self.tally.case(False, f"{self.prefix}{where}:kernel-log", "",
+                            _lines([text]))
+            status_explained = True
+        left, self.left = self.left, []
+        if left and (last_try or not self.done):
+            for name in left:
+                self.tally.case(False, self.prefix + name, "", [
+                    *self.remarks[-20:],
+                    f"did not run: the machine ended (status {status})"])
+                self.remarks = []
+            return []
+        bad = any(name in self.tally.failures or
+                  self.prefix + name in self.tally.failures
+                  for name in self.done) or self.strange
+        if status and not left and not status_explained and not bad:
+            self.tally.case(False, f"{self.prefix}boot", "", [
+                *self.remarks[-20:], f"the machine ended with status {status} "
+                "although every case passed"])
+        return left
+
+
+def _lines(texts):
+    return [line for text in texts for line in str(text).splitlines()]
+
+
+MARKER = re.compile(r"IPOIB-TEST: (\S+)")
+
+
+def case_at(log_lines, index):
+    """Which case was running at a line of the kernel log; None: none."""
+    for line in reversed(log_lines[:index + 1]):
+        found = MARKER.search(line)
+        if found:
+            return None if found.group(1) == "end" else found.group(1)
+    return None

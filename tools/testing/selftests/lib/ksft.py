@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cases, checks and KTAP, in the manner of the kernel's drivers/net tests.
+
+A case is a function whose name starts with "test_".  It fails by raising
+Failed, which the ksft_*() checks do.  What it changes it gives back with
+defer(), at once after the change; deferred calls run last in, first out,
+whatever happened.
+"""
+
+import contextlib
+import functools
+import os
+import signal
+import sys
+import time
+import traceback
+
+
+class Failed(Exception):
+    """A check did not hold."""
+
+
+class Skip(Exception):
+    """The case cannot run here; the text says what is missing."""
+
+
+class ExpectedFailure(Exception):
+    """The case found what is known to be so."""
+
+
+class SetupFailed(Exception):
+    """What a case stands on could not be set up; never an expected failure."""
+
+
+class CaseTimeout(Failed):
+    """The case took longer than it may."""
+
+
+_deferred = []
+_results = {"pass": 0, "fail": 0, "skip": 0}
+
+
+def _slow():
+    return float(os.environ.get("TCG_SLOW", "1") or 1)
+
+
+# ---- checks ------------------------------------------------------------
+
+
+def _fail(text, comment):
+    raise Failed(f"{comment}: {text}" if comment else text)
+
+
+def ksft_eq(a, b, comment=""):
+    if a != b:
+        _fail(f"{a!r} is not {b!r}", comment)
+
+
+def ksft_ne(a, b, comment=""):
+    if a == b:
+        _fail(f"both are {a!r}", comment)
+
+
+def ksft_true(a, comment=""):
+    if not a:
+        _fail(f"{a!r} is not true", comment)
+
+
+def ksft_false(a, comment=""):
+    if a:
+        _fail(f"{a!r} is not false", comment)
+
+
+def ksft_in(a, b, comment=""):
+    if a not in b:
+        _fail(f"{a!r} is not in {_short(b)}", comment)
+
+
+def ksft_not_in(a, b, comment=""):
+    if a in b:
+        _fail(f"{a!r} is in {_short(b)}", comment)
+
+
+def ksft_ge(a, b, comment=""):
+    if not a >= b:
+        _fail(f"{a!r} is less than {b!r}", comment)
+
+
+def ksft_gt(a, b, comment=""):
+    if not a > b:
+        _fail(f"{a!r} is not more than {b!r}", comment)
+
+
+def ksft_le(a, b, comment=""):
+    if not a <= b:
+        _fail(f"{a!r} is more than {b!r}", comment)
+
+
+def ksft_lt(a, b, comment=""):
+    if not a < b:
+        _fail(f"{a!r} is not less than {b!r}", comment)
+
+
+@contextlib.contextmanager
+def ksft_raises(kind, comment=""):
+    """The block must raise @kind (an exception class or a tuple of them)."""
+    try:
+        yield
+    except kind:
+        return
+    _fail("no error was raised", comment)
+
+
+def ksft_pr(*args):
+    """Print a remark of the running case."""
+    for line in " ".join(str(a) for a in args).splitlines() or [""]:
+        print("#", line, flush=True)
+
+
+def _short(thing, limit=300):
+    text = repr(thing)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+# ---- clean-up ----------------------------------------------------------
+
+
+class _Deferred:
+    def __init__(self, func, args, kwargs):
+        self.func, self.args, self.kwargs = func, args, kwargs
+
+    def cancel(self):
+        """Forget about it."""
+        if self in _deferred:
+            _deferred.remove(self)
+
+    def exec(self):
+        """Do it now instead of at the end of the case."""
+        self.cancel()
+        return self.func(*self.args, **self.kwargs)
+
+
+def defer(func, *args, **kwargs):
+    """Call @func at the end of the case, last deferred first."""
+    entry = _Deferred(func, args, kwargs)
+    _deferred.append(entry)
+    return entry
+
+
+def defer_ctx(manager):
+    """Enter a context now, leave it at the end of the case."""
+    value = manager.__enter__()
+    defer(manager.__exit__, None, None, None)
+    return value
+
+
+def _flush_deferred():
+    """Run what was deferred; the list of what went wrong meanwhile."""
+    errors = []
+    while _deferred:
+        entry = _deferred.pop()
+        try:
+            entry.func(*entry.args, **entry.kwargs)
+        except Exception:  # pylint: disable=broad-except
+            errors.append(traceback.format_exc(limit=-4))
+    return errors
+
+
+# ---- what a case says about itself -------------------------------------
+
+
+def timeout(seconds):
+    """How long the case may take, before scaling for a slow machine."""
+    def mark(func):
+        func.ksft_timeout = seconds
+        return func
+    return mark
+
+
+def fixed_in_ours(defect):
+    """
+    The in-tree module has a @defect that this case finds: with it a failure
+    is expected.  Ours must pass.
+    """
+    def mark(func):
+        func.ksft_xfail = f"in-tree module: {defect}"
+        return func
+    return mark
+
+
+def ours_differs(reason):
+    """Ours behaves otherwise by design: the in-tree module may fail here."""
+    def mark(func):
+        func.ksft_xfail = f"differs by design: {reason}"
+        return func
+    return mark
+
+
+def ours_only(reason):
+    """What the case looks at does not exist in the in-tree module."""
+    def mark(func):
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            if module_kind() == "stock":
+                raise Skip(f"ours only: {reason}")
+            return func(*args, **kwargs)
+        return wrapper
+    return mark
+
+
+def module_kind():
+    """Which ib_ipoib is tested: "ours", "stock" or "none"."""
+    kind = os.environ.get("IPOIB_MODULE", "none")
+    return kind if kind in ("stock", "none") else "ours"
+
+
+# ---- running -----------------------------------------------------------
+
+
+def _marker(text):
+    """Leave a line in the kernel log, so that a report finds its case."""
+    if os.environ.get("IPOIB_TEST_HOST"):
+        return
+    try:
+        with open("/dev/kmsg", "w", encoding="ascii") as kmsg:
+            kmsg.write(f"IPOIB-TEST: {text}\n")
+    except OSError:
+        pass
+
+
+def _on_alarm(_signum, _frame):
+    # Again in a while: something may have swallowed the first one.
+    signal.alarm(30)
+    raise CaseTimeout("the case took too long")
+
+
+def _explain(error):
+    where = traceback.extract_tb(error.__traceback__)
+    lines = []
+    for frame in where:
+        if "/lib/ksft.py" in frame.filename or frame.name == "wrapper":
+            continue
+        base = os.path.basename(frame.filename)
+        lines.append(f"{base}:{frame.lineno} {frame.name}(): {frame.line}")
+    return lines
+
+
+def _run_one(func):
+    """Run a case and its clean-up; (verdict, directive, list of remarks)."""
+    verdict, directive, remarks = "ok", "", []
+    xfail = getattr(func, "ksft_xfail", None)
+    if module_kind() != "stock":
+        xfail = None
+    limit = getattr(func, "ksft_timeout", 60) * max(1, _slow() / 4)
+    signal.signal(signal.SIGALRM, _on_alarm)
+    signal.alarm(int(limit))
+    try:
+        func()
+        if xfail:
+            remarks.append(f"expected to fail, but passed ({xfail})")
+    except Skip as skip:
+        directive = f"SKIP {skip}"
+    except ExpectedFailure as known:
+        directive = f"XFAIL {known}"
+    except Failed as error:
+        remarks += _explain(error) + [str(error)]
+        if xfail:
+            directive = f"XFAIL {xfail}"
+        else:
+            verdict = "not ok"
+    except Exception as error:  # pylint: disable=broad-except
+        remarks += _explain(error) + [f"{type(error).__name__}: {error}"]
+        verdict = "not ok"
+    signal.alarm(int(limit))
+    errors = []
+    try:
+        errors = _flush_deferred()
+    except CaseTimeout:
+        errors = ["the clean-up took too long"] + _flush_deferred()
+    finally:
+        signal.alarm(0)
+    if errors:
+        for text in errors:
+            remarks += ["in clean-up:"] + text.splitlines()
+        verdict = "not ok"
+        directive = ""
+    return verdict, directive, remarks
+
+
+def run_cases(cases, start=1, prefix=""):
+    """
+    Run (name, function) pairs and print their results.  A line "# run NAME"
+    goes before each, so that whoever reads along knows which case was running
+    when the output ended.
+    """
+    number = start
+    for name, func in cases:
+        full = prefix + name
+        print(f"# run {full}", flush=True)
+        _marker(full)
+        begin = time.monotonic()
+        verdict, directive, remarks = _run_one(func)
+        took = time.monotonic() - begin
+        for line in remarks:
+            ksft_pr(line)
+        tail = f" # {directive}" if directive else ""
+        print(f"# time {full} {took:.2f}", flush=True)
+        print(f"{verdict} {number} {full}{tail}", flush=True)
+        if verdict != "ok":
+            _results["fail"] += 1
+        elif directive.startswith("SKIP"):
+            _results["skip"] += 1
+        else:
+            _results["pass"] += 1
+        number += 1
+    _marker("end")
+    return number
+
+
+def cases_of(namespace):
+    """The cases of a module, in the order of its text."""
+    found = [(name, obj) for name, obj in namespace.items()
+             if name.startswith("test_") and callable(obj)]
+
+    def line(item):
+        func = item[1]
+        while hasattr(func, "__wrapped__"):
+            func = func.__wrapped__
+        return func.__code__.co_firstlineno
+    return sorted(found, key=line)
+
+
+def failures():
+    """How many cases failed so far."""
+    return _results["fail"]
+
+
+def main(namespace):
+    """Run the cases of a test file that was started as a program."""
+    cases = cases_of(namespace)
+    wanted = sys.argv[1:]
+    if wanted:
+        exact = [c for c in cases if c[0] in wanted]
+        cases = exact or [c for c in cases if any(w in c[0] for w in wanted)]
+    stem = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    print("KTAP version 1")
+    print(f"1..{len(cases)}", flush=True)
+    run_cases(cases, prefix=stem + ".")
+    from . import netns  # pylint: disable=import-outside-toplevel
+    netns.cleanup_all()
+    sys.exit(1 if _results["fail"] else 0)
