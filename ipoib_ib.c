@@ -420,6 +420,8 @@ static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_dev *dev,
 	}
 
 	len = wc->byte_len - IPOIB_GRH_LEN;
+	ipoib_dbg_data(dev, "%u octets from LID %#x QPN %#x\n", len, wc->slid,
+		       wc->src_qp);
 	proto = encap->proto;
 	ipoib_rx_learn(dev, proto, encap + 1,
 		       min(len, ch->head_len) - IPOIB_ENCAP_LEN, wc->slid);
@@ -849,6 +851,7 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	txq->chained++;
 	WRITE_ONCE(txq->head, txq->head + 1);
 
+	ipoib_dbg_data(dev, "%u octets to QPN %#x\n", skb->len, qpn);
 	skb_tx_timestamp(skb);
 	kick = __netdev_tx_sent_queue(txq->nq, skb->len, netdev_xmit_more());
 	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 1,
@@ -1206,16 +1209,15 @@ void ipoib_ud_stop(struct ipoib_dev *dev)
 	WRITE_ONCE(ud->running, false);
 	netif_tx_disable(dev->ndev);
 	ipoib_ud_drain(dev);
+	/* Before the reset: it may purge completions, and buffers with them. */
+	ipoib_channel_barrier(ud->txq->ch);
 	if (ipoib_ud_set_state(dev, IB_QPS_RESET)) {
 		/* Not even that: without a QP its buffers are ours again. */
 		netdev_warn(dev->ndev, "QP %#x can't be reset\n",
 			    ud->qp.ib->qp_num);
-		ipoib_channel_barrier(ud->txq->ch);
 		ipoib_mcast_detach_all(dev);
 		ib_destroy_qp(ud->qp.ib);
 		ud->qp.ib = NULL;
-	} else {
-		ipoib_channel_barrier(ud->txq->ch);
 	}
 	timer_delete_sync(&ud->txq->timer);
 	ipoib_txq_purge(ud->txq);

@@ -443,12 +443,23 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 
 static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 {
+	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
+	bool same;
+
 	mutex_lock(&dev->ud.lock);
 	if (restart)
 		ipoib_ud_restart(dev);
 	else
 		ipoib_ud_repair(dev);
+	same = dev->ud.qp.ib && dev->ud.qp.ib->qp_num == qpn;
 	mutex_unlock(&dev->ud.lock);
+	if (same)
+		return;
+	/* The QP would not be reset: another one, another address. */
+	ipoib_dev_down(dev);
+	ipoib_dev_up(dev);
+	WRITE_ONCE(dev->announce, true);
+	ipoib_dev_queue_link_work(dev);
 }
 
 static void ipoib_dev_work(struct work_struct *work)

@@ -56,8 +56,7 @@ const char *ipoib_path_state_name(enum ipoib_path_state state)
 /* Legal moves: from (index) to (bits). */
 static const u8 ipoib_path_moves[] = {
 	[IPOIB_PATH_IDLE]	= BIT(IPOIB_PATH_QUEUED),
-	[IPOIB_PATH_QUEUED]	= BIT(IPOIB_PATH_QUERY) |
-				  BIT(IPOIB_PATH_BACKOFF),
+	[IPOIB_PATH_QUEUED]	= BIT(IPOIB_PATH_QUERY),
 	[IPOIB_PATH_QUERY]	= BIT(IPOIB_PATH_VALID) |
 				  BIT(IPOIB_PATH_BACKOFF) |
 				  BIT(IPOIB_PATH_IDLE),
