@@ -218,8 +218,14 @@ class Fabric:
         defer(lambda: new.exists() and new.unplug())
         wait_until(lambda: len(new.ports()) == caps.get("ports", 1), 5,
                    f"{new} registered")
+        # After ten traps in a row OpenSM takes them for babble, and it clears
+        # the switch's note of a change that its sweep came too early to see.
         for each in new.ports():
-            each.wait_active()
+            try:
+                each.wait_active(3)
+            except Failed:
+                sm.sweep()
+                each.wait_active()
         return new
 
 
