@@ -139,7 +139,8 @@ def test_sm_change():
     ping_ok(pair.a.ns, pair.b.v4)
     quick = {"sminfo_polling_timeout": 500, "polling_retry_number": 2}
     defer(sm.restart)
-    two = sm.spawn(port(1), priority=1, conf=quick)
+    # Priorities are equal: the lower GUID, HCA 0, remains the master.
+    two = sm.spawn(port(1), priority=0, conf=quick)
     wait_until(lambda: "STANDBY" in cmd(
         ["sminfo", port(1).lid()], fail=False).stdout, 15, "a standby SM")
     stream = Stream(pair.a, pair.b, rate=2 << 20)

@@ -209,6 +209,11 @@ class End:
                 return value.split()[0] == "on"
         raise Failed(f"ethtool -k knows no {name}")
 
+    def present(self):
+        """Is the interface in the namespace?"""
+        return bool(self.ifname and exists(f"/run/netns/{self.name}") and
+                    exists(self.sys("ifindex")))
+
     def drop(self):
         self.ns.delete()
 
@@ -264,23 +269,19 @@ class Ends:
             return False
 
     def quick_ping(self):
-        """One echo each way, one per family."""
-        return bool(ping(self.a.ns, self.b.v4, limit=1) and
-                    ping(self.b.ns, self.a.v6, limit=1))
+        """One echo each way, one per family, with a repeated question."""
+        return bool(ping(self.a.ns, self.b.v4, limit=2.5) and
+                    ping(self.b.ns, self.a.v6, limit=2.5))
 
     def drop(self):
         """Give the interfaces back to the first namespace."""
-        names = [end.ifname for end in self]
+        names = [end.ifname for end in self if end.present()]
         for end in self:
             end.drop()
         # Where the namespace goes, the parent interface comes home.
         for name in names:
-            if name and loaded():
-                try:
-                    wait_until(lambda n=name: exists(f"/sys/class/net/{n}"),
-                               5, f"{name} at home")
-                except Failed:
-                    pass
+            wait_until(lambda n=name: exists(f"/sys/class/net/{n}"), 10,
+                       f"{name} at home")
 
 
 def any_ends(first, second, names=("h1", "h2"), net=0, keep=True,
@@ -296,6 +297,11 @@ def any_ends(first, second, names=("h1", "h2"), net=0, keep=True,
     if pair:
         ksft_pr("the ends are not as they were: setting them up again")
         _pairs.pop(key).drop()
+    # Names and ports belong to one pair at a time.
+    for other, value in list(_pairs.items()):
+        if {*other[:2], *other[2]} & {*key[:2], *names}:
+            del _pairs[other]
+            value.drop()
     fabric.clear_faults()
     ensure_module()
     pair = Ends(first, second, names, net, kinds)
