@@ -138,7 +138,7 @@ static void ibds_cq_error_work(struct work_struct *work)
  * ibds_cq_overrun - a completion has no room
  * @cq: completion queue, locked
  *
- * IBA vol 1, 11.6.3.1: a CQ error.  The completion is lost, the slots it would
+ * IBA vol 1, 11.6.3: a CQ error.  The completion is lost, the slots it would
  * have retired stay in use, those before it can still be polled.
  *
  * Return: an entry to fill that nobody reads.

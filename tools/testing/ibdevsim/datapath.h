@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ibdevsim, datapath half: the verbs objects, which verbs.c, cq.c, qp.c, srq.c,
- * ud.c and rc.c share with each other and with nobody else.
+ * ibdevsim, datapath half: the verbs objects, which verbs.c, cq.c, qp.c, sq.c,
+ * rcv.c, srq.c, mcast.c, ud.c and rc.c share with each other and nobody else.
  *
  * A send runs in the caller of ib_post_send(), under its own sq.lock, and copies
  * from the sender's buffers to the receiver's.  What a sender needs to know of
@@ -41,6 +41,8 @@
 #define IBDS_WAIT		((enum ib_wc_status)0x100)
 
 #define IBDS_MAX_MTU		4096
+/* The longest message; IBA vol 1, 9.7. */
+#define IBDS_MAX_MSG		BIT(31)
 #define IBDS_PKEY_BASE		0x7fff
 #define IBDS_PKEY_FULL		0x8000
 #define IBDS_PSN_MASK		0xffffff
@@ -437,54 +439,63 @@ static inline void *ibds_va(u64 addr, bool phys)
 	return phys ? phys_to_virt(addr) : (void *)(uintptr_t)addr;
 }
 
-/* Copy @len octets to @dst and move @pos on; the list must hold them. */
-static inline void ibds_gather(void *dst, struct ibds_pos *pos, u32 len)
+/* Where it is; there must be something left. */
+static inline void *ibds_pos_va(const struct ibds_pos *pos)
 {
-	while (len) {
-		const struct ib_sge *sge = pos->sge;
-		u32 n = min(sge->length - pos->off, len);
+	return ibds_va(pos->sge->addr, pos->phys) + pos->off;
+}
 
-		memcpy(dst, ibds_va(sge->addr, pos->phys) + pos->off, n);
-		dst += n;
-		len -= n;
-		pos->off += n;
-		if (pos->off == sge->length) {
-			pos->sge++;
-			pos->off = 0;
-		}
+/* Octets in one piece from here. */
+static inline u32 ibds_pos_span(const struct ibds_pos *pos)
+{
+	return pos->sge->length - pos->off;
+}
+
+/* Move on within the piece. */
+static inline void ibds_pos_advance(struct ibds_pos *pos, u32 len)
+{
+	pos->off += len;
+	if (pos->off == pos->sge->length) {
+		pos->sge++;
+		pos->off = 0;
+	}
+}
+
+void ibds_gather_pieces(void *dst, struct ibds_pos *pos, u32 len);
+
+/* Copy @len octets to @dst and move @pos on; the list must hold them. */
+static __always_inline void ibds_gather(void *dst, struct ibds_pos *pos,
+					u32 len)
+{
+	/* In one piece, as nearly always; there is no list without data. */
+	if (likely(len && len <= ibds_pos_span(pos))) {
+		memcpy(dst, ibds_pos_va(pos), len);
+		ibds_pos_advance(pos, len);
+	} else {
+		ibds_gather_pieces(dst, pos, len);
 	}
 }
 
 /* The other way round. */
 static inline void ibds_scatter(struct ibds_pos *pos, const void *src, u32 len)
 {
-	while (len) {
-		const struct ib_sge *sge = pos->sge;
-		u32 n = min(sge->length - pos->off, len);
+	u32 n;
 
-		memcpy(ibds_va(sge->addr, pos->phys) + pos->off, src, n);
-		src += n;
-		len -= n;
-		pos->off += n;
-		if (pos->off == sge->length) {
-			pos->sge++;
-			pos->off = 0;
-		}
+	for (; len; len -= n, src += n) {
+		n = min(ibds_pos_span(pos), len);
+		memcpy(ibds_pos_va(pos), src, n);
+		ibds_pos_advance(pos, n);
 	}
 }
 
 /* Move on without copying. */
 static inline void ibds_skip(struct ibds_pos *pos, u32 len)
 {
-	while (len) {
-		u32 n = min(pos->sge->length - pos->off, len);
+	u32 n;
 
-		len -= n;
-		pos->off += n;
-		if (pos->off == pos->sge->length) {
-			pos->sge++;
-			pos->off = 0;
-		}
+	for (; len; len -= n) {
+		n = min(ibds_pos_span(pos), len);
+		ibds_pos_advance(pos, n);
 	}
 }
 
@@ -601,16 +612,10 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init);
 int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
-int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
-int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
-int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		   const struct ib_send_wr **bad);
-int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
-		   const struct ib_recv_wr **bad);
 void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what);
-struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
-				     const union ib_gid *mgid);
+void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state);
 void ibds_path_init(struct ibds_path *path, const struct rdma_ah_attr *attr);
+spinlock_t *ibds_lookup_lock(const struct ibds_qp *qp);
 
 static inline bool ibds_qp_special(const struct ibds_qp *qp)
 {
@@ -675,6 +680,11 @@ static inline struct ibds_rcv *ibds_rcv_find(const struct ibds_dev *dev, u32 qpn
 	return NULL;
 }
 
+static inline bool ibds_qp_wedged(const struct ibds_qp *qp)
+{
+	return ibds_wedged(qp->port, ibds_qp_special(qp));
+}
+
 /**
  * ibds_rcv_take - consume a receive
  * @rcv: receive side, locked
@@ -694,10 +704,6 @@ static inline const struct ibds_rwqe *ibds_rcv_take(struct ibds_rcv *rcv)
 	return ibds_rq_slot(rq, rq->head++);
 }
 
-/* Complete a receive in error; @rcv is locked. */
-void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
-		   enum ib_wc_status status);
-
 /*
  * Membership rules for P_Keys, IBA vol 1, 10.9.3: same base, and one of the two
  * at least is a full member.  Base 0 is invalid.
@@ -707,6 +713,33 @@ static inline bool ibds_pkey_match(u16 a, u16 b)
 	return !((a ^ b) & IBDS_PKEY_BASE) && (a & IBDS_PKEY_BASE) &&
 	       ((a | b) & IBDS_PKEY_FULL);
 }
+
+/* ---- sq.c --------------------------------------------------------------- */
+
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap);
+void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred);
+int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad);
+
+/* ---- rcv.c -------------------------------------------------------------- */
+
+struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
+				const struct ib_qp_init_attr *init);
+void ibds_rcv_free(struct ibds_rcv *rcv);
+void ibds_rcv_open(struct ibds_qp *qp);
+void ibds_rcv_flush(struct ibds_qp *qp);
+void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
+		   enum ib_wc_status status);
+int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad);
+
+/* ---- mcast.c ------------------------------------------------------------ */
+
+int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+void ibds_detach_all(struct ibds_qp *qp);
+struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
+				     const union ib_gid *mgid);
 
 /* ---- ud.c --------------------------------------------------------------- */
 

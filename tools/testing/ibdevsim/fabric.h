@@ -317,6 +317,7 @@ struct ibds_sw_port {
  * @port: by number
  * @traps: see there
  * @count: written from ibds_wq alone
+ * @epoch: counts changes of where LIDs are, see ibds_route_hint()
  */
 struct ibds_switch {
 	spinlock_t lock;	/* link states; inside ibds_bus_mutex */

@@ -12,8 +12,11 @@
  *   main.c     module, bus (new_device/del_device), device life cycle
  *   verbs.c    ib_device_ops, PD, AH, MR stubs, queries, fast registration
  *   cq.c       completion queues, interrupts on the vector's CPU
- *   qp.c       QP life cycle, state changes, flush, multicast attach
- *   srq.c      shared receive queues
+ *   qp.c       QP life cycle, state changes, events
+ *   sq.c       send queues
+ *   rcv.c      receive sides of QPs, as senders find them
+ *   srq.c      receive queues, shared ones
+ *   mcast.c    multicast attachments
  *   ud.c       datagrams: transmit, LSO, checksum, delivery
  *   rc.c       reliable connections: transmit, RNR, retries, delivery
  *   switch.c   LFT, MFT, switch ports, forwarding
@@ -419,7 +422,7 @@ static inline struct ibds_dev *to_ibds_dev(struct ib_device *d)
 	return container_of(d, struct ibds_dev, ib);
 }
 
-/* ---- datapath half: verbs.c cq.c qp.c srq.c ud.c rc.c ------------------- */
+/* ---- datapath half: datapath.h ------------------------------------------- */
 
 int ibds_datapath_init(void);
 void ibds_datapath_exit(void);

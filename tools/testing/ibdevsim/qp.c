@@ -1,97 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: queue pairs: life cycle, states, posting, flushing, multicast
+ * ibdevsim: queue pairs: life cycle, states, events
  *
- * States and what they allow are those of IBA vol 1, 10.3.1.  A send runs at
- * once when the QP is in RTS and nothing is queued before it; the request is not
- * even copied then.  Otherwise it goes into the ring of the send queue, and
- * ibds_sq_run() executes or flushes it later.  Slots of the queue are in use
- * until a polled completion retires them.
- *
- * What cannot be done under the locks (events, going to ERR because of what a
- * peer sent, retries) is done by the QP's work item.
+ * States and what they allow are those of IBA vol 1, 10.3.1.  What cannot be done
+ * under the locks (events, going to ERR because of what a peer sent, retries) is
+ * done by the QP's work item.
  */
-#include <linux/delay.h>
-#include <linux/hash.h>
-#include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "datapath.h"
 
-/* ---- completions -------------------------------------------------------- */
-
-static enum ib_wc_opcode ibds_wc_opcode(const struct ib_send_wr *wr)
-{
-	return wr->opcode == IB_WR_LSO ? IB_WC_LSO : IB_WC_SEND;
-}
-
-/* A send was executed; sq.lock is held. */
-static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
-{
-	struct ibds_sq *sq = &qp->sq;
-	struct ibds_cqe *cqe;
-
-	sq->unsignalled++;
-	if (!(wr->send_flags & IB_SEND_SIGNALED) && !sq->sig_all)
-		return;
-
-	cqe = ibds_cq_begin(qp->send_cq);
-	cqe->wc.wr_id = wr->wr_id;
-	cqe->wc.status = IB_WC_SUCCESS;
-	cqe->wc.opcode = ibds_wc_opcode(wr);
-	cqe->wc.vendor_err = 0;
-	cqe->wc.qp = &qp->ib;
-	cqe->wc.wc_flags = 0;
-	cqe->sq_slots = sq->unsignalled;
-	sq->unsignalled = 0;
-	ibds_cq_end(qp->send_cq, cqe, false);
-}
-
-/* A send failed or is flushed: always a completion.  sq.lock is held. */
-static void ibds_sq_error(struct ibds_qp *qp, const struct ib_send_wr *wr,
-			  enum ib_wc_status status)
-{
-	struct ibds_sq *sq = &qp->sq;
-	struct ibds_cqe *cqe;
-
-	cqe = ibds_cq_begin(qp->send_cq);
-	cqe->wc.wr_id = wr->wr_id;
-	cqe->wc.status = status;
-	cqe->wc.opcode = IBDS_WC_UNDEFINED;
-	cqe->wc.vendor_err = status;
-	cqe->wc.qp = &qp->ib;
-	cqe->wc.wc_flags = 0;
-	cqe->sq_slots = sq->unsignalled + 1;
-	sq->unsignalled = 0;
-	ibds_cq_end(qp->send_cq, cqe, true);
-}
-
-/**
- * ibds_rcv_fail - complete a receive in error
- * @rcv: receive side, locked
- * @wqe: entry that was taken
- * @status: why
- */
-void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
-		   enum ib_wc_status status)
-{
-	struct ibds_cqe *cqe;
-
-	lockdep_assert_held(&rcv->lock);
-	cqe = ibds_cq_begin(rcv->cq);
-	cqe->wc.wr_id = wqe->wr_id;
-	cqe->wc.status = status;
-	cqe->wc.opcode = IBDS_WC_UNDEFINED;
-	cqe->wc.vendor_err = status;
-	cqe->wc.byte_len = 0;
-	cqe->wc.qp = &rcv->qp->ib;
-	cqe->wc.wc_flags = 0;
-	cqe->sq_slots = 0;
-	ibds_cq_end(rcv->cq, cqe, true);
-}
-
-/* ---- work item ---------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------- */
 
 /**
  * ibds_qp_ask - have a QP's work item do something
@@ -104,54 +24,26 @@ void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what)
 	queue_work(ibds_datapath_wq, &qp->work);
 }
 
-static bool ibds_qp_wedged(const struct ibds_qp *qp)
-{
-	return ibds_wedged(qp->port, ibds_qp_special(qp));
-}
-
-/* ---- state -------------------------------------------------------------- */
-
-/* What the wire sees of a new state; rcv->lock is held. */
-static void ibds_rcv_open(struct ibds_qp *qp)
-{
-	struct ibds_rcv *rcv = qp->rcv;
-	bool on = qp->state >= IB_QPS_RTR && qp->state <= IB_QPS_SQE;
-	bool rc = qp->ib.qp_type == IB_QPT_RC;
-
-	rcv->ud_on = on && !rc ? qp->port : NULL;
-	rcv->rc_on = on && rc ? qp->port : NULL;
-	rcv->rtr = qp->state == IB_QPS_RTR;
-}
-
-/*
- * Receives in order, then the event that says an SRQ holds none of this QP's
- * any more (IBA vol 1, 10.2.9.6).  sq.lock and rcv->lock are held.
+/**
+ * ibds_lookup_lock - what protects changes of what senders look up
+ * @qp: a QP of the HCA
+ *
+ * Return: the lock of the HCA's first port.
  */
-static void ibds_rcv_flush(struct ibds_qp *qp)
+spinlock_t *ibds_lookup_lock(const struct ibds_qp *qp)
 {
-	struct ibds_rcv *rcv = qp->rcv;
-	struct ibds_rq *rq = &rcv->rq;
-
-	lockdep_assert_held(&rcv->lock);
-	if (ibds_qp_wedged(qp))
-		return;
-	if (rcv->srq) {
-		if (!qp->last_wqe)
-			ibds_qp_ask(qp, IBDS_TODO_LAST_WQE);
-		qp->last_wqe = true;
-		return;
-	}
-	/* Pairs with smp_store_release() in ibds_post_recv(). */
-	while (rq->head != smp_load_acquire(&rq->tail))
-		ibds_rcv_fail(rcv, ibds_rq_slot(rq, rq->head++),
-			      IB_WC_WR_FLUSH_ERR);
+	return &to_ibds_dev(qp->ib.device)->port[0].lock;
 }
 
-/*
- * sq.lock is held.  rq->lock too while the state changes, so that
- * ibds_post_recv() either is flushed here or sees the new state.
+/**
+ * ibds_qp_set_state - change the state as both sides of a QP see it
+ * @qp: queue pair, sq.lock is held
+ * @state: new state; legal, and ERR when it is ERR already flushes once more
+ *
+ * rq->lock is taken too, so that ibds_post_recv() either is flushed here or sees
+ * the new state.
  */
-static void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state)
+void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state)
 {
 	struct ibds_rcv *rcv = qp->rcv;
 
@@ -170,332 +62,6 @@ static void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state)
 static enum ib_qp_state ibds_qp_state(struct ibds_qp *qp)
 {
 	return READ_ONCE(qp->rcv->broken) ? IB_QPS_ERR : qp->state;
-}
-
-/*
- * A completion error in the send queue: SQE when the service is a datagram,
- * ERR otherwise; IBA vol 1, 10.3.1.7 and 10.3.1.8.
- */
-static void ibds_sq_fail(struct ibds_qp *qp, const struct ib_send_wr *wr,
-			 enum ib_wc_status status)
-{
-	ibds_sq_error(qp, wr, status);
-	ibds_qp_set_state(qp, qp->ib.qp_type == IB_QPT_RC ? IB_QPS_ERR :
-							    IB_QPS_SQE);
-}
-
-/* ---- send queue --------------------------------------------------------- */
-
-static struct ibds_swqe *ibds_sq_slot(const struct ibds_sq *sq, u32 pos)
-{
-	return sq->ring + (pos & sq->mask) * sq->stride;
-}
-
-static int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap)
-{
-	u32 size = roundup_pow_of_two(max(cap->max_send_wr, 1u));
-
-	spin_lock_init(&sq->lock);
-	sq->limit = cap->max_send_wr;
-	sq->max_sge = max(cap->max_send_sge, 1u);
-	sq->max_inline = cap->max_inline_data;
-	sq->mask = size - 1;
-	sq->stride = struct_size_t(struct ibds_swqe, sge, sq->max_sge);
-	if (sq->max_inline || sq->lso)
-		sq->stride += IBDS_MAX_INLINE;
-	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL);
-	return sq->ring ? 0 : -ENOMEM;
-}
-
-static u64 ibds_sge_length(const struct ib_send_wr *wr)
-{
-	u64 length = 0;
-	int i;
-
-	for (i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
-}
-
-static int ibds_inline_check(const struct ibds_sq *sq,
-			     const struct ib_send_wr *wr)
-{
-	return ibds_sge_length(wr) > sq->max_inline ? -EINVAL : 0;
-}
-
-/* Errors that ib_post_send() returns at once; IBA vol 1, 11.4.1.1. */
-static int ibds_wr_check(const struct ibds_qp *qp, const struct ib_send_wr *wr)
-{
-	const struct ibds_sq *sq = &qp->sq;
-	bool rc = qp->ib.qp_type == IB_QPT_RC;
-
-	if (unlikely((u32)wr->num_sge > sq->max_sge))
-		return -EINVAL;
-	if (!rc && unlikely(!ud_wr(wr)->ah))
-		return -EINVAL;
-	if (unlikely(wr->send_flags & (IB_SEND_INLINE | IB_SEND_IP_CSUM))) {
-		if ((wr->send_flags & IB_SEND_IP_CSUM) &&
-		    (rc || !qp->csum))
-			return -EINVAL;
-		if ((wr->send_flags & IB_SEND_INLINE) &&
-		    ibds_inline_check(sq, wr))
-			return -EINVAL;
-	}
-	if (likely(wr->opcode == IB_WR_SEND))
-		return 0;
-	if (wr->opcode == IB_WR_SEND_WITH_IMM)
-		return 0;
-	if (wr->opcode == IB_WR_LSO && sq->lso &&
-	    ud_wr(wr)->hlen > 0 && ud_wr(wr)->hlen <= IBDS_MAX_INLINE &&
-	    ud_wr(wr)->mss > 0)
-		return 0;
-	return -EINVAL;
-}
-
-/* Keep a request that cannot run now, with all that it points to. */
-static void ibds_sq_enqueue(struct ibds_qp *qp, const struct ib_send_wr *wr)
-{
-	struct ibds_sq *sq = &qp->sq;
-	struct ibds_swqe *wqe = ibds_sq_slot(sq, sq->tail++);
-	void *room = &wqe->sge[sq->max_sge];
-
-	if (qp->ib.qp_type == IB_QPT_RC)
-		wqe->ud.wr = *wr;
-	else
-		wqe->ud = *ud_wr(wr);
-	memcpy(wqe->sge, wr->sg_list, wr->num_sge * sizeof(wqe->sge[0]));
-	wqe->ud.wr.next = NULL;
-	wqe->ud.wr.sg_list = wqe->sge;
-	if (unlikely(wr->opcode == IB_WR_LSO)) {
-		memcpy(room, wqe->ud.header, wqe->ud.hlen);
-		wqe->ud.header = room;
-	} else if (unlikely(wr->send_flags & IB_SEND_INLINE)) {
-		struct ibds_pos pos = { .sge = wr->sg_list };
-		u32 length = ibds_sge_length(wr);
-
-		ibds_gather(room, &pos, length);
-		wqe->ud.wr.num_sge = 1;
-		wqe->sge[0].addr = (uintptr_t)room;
-		wqe->sge[0].length = length;
-		wqe->sge[0].lkey = qp->lkey;
-	}
-}
-
-static enum ib_wc_status ibds_sq_execute(struct ibds_qp *qp,
-					 const struct ib_send_wr *wr,
-					 struct list_head *later)
-{
-	enum ib_qp_type type = qp->ib.qp_type;
-
-	if (likely(type == IB_QPT_UD))
-		return ibds_ud_send(qp, ud_wr(wr), later);
-	if (type == IB_QPT_RC)
-		return ibds_rc_send(qp, wr, later);
-	return ibds_mad_post(qp, ud_wr(wr), later);
-}
-
-/* May requests be executed in ib_post_send()?  sq.lock is held. */
-static bool ibds_sq_direct(const struct ibds_qp *qp)
-{
-	const struct ibds_port *port = qp->port;
-
-	if (unlikely(qp->state != IB_QPS_RTS || qp->sq.head != qp->sq.tail))
-		return false;
-	if (likely(!READ_ONCE(port->faults.armed)))
-		return true;
-	return !ibds_qp_wedged(qp) &&
-	       (ibds_qp_special(qp) || !READ_ONCE(port->faults.defer_tx));
-}
-
-/**
- * ibds_sq_run - execute or flush what waits in the send queue
- * @qp: queue pair, sq.lock is held; RCU read side
- * @later: takes packets that leave the fast path
- * @deferred: called from the work item
- */
-static void ibds_sq_run(struct ibds_qp *qp, struct list_head *later,
-			bool deferred)
-{
-	struct ibds_sq *sq = &qp->sq;
-	enum ib_wc_status status;
-	struct ib_send_wr *wr;
-
-	lockdep_assert_held(&sq->lock);
-	while (sq->head != sq->tail) {
-		wr = &ibds_sq_slot(sq, sq->head)->ud.wr;
-		if (ibds_qp_wedged(qp))
-			return;
-		if (qp->state == IB_QPS_ERR || qp->state == IB_QPS_SQE) {
-			sq->head++;
-			ibds_sq_error(qp, wr, IB_WC_WR_FLUSH_ERR);
-			continue;
-		}
-		if (qp->state != IB_QPS_RTS || READ_ONCE(sq->waiting))
-			return;
-		if (!deferred && READ_ONCE(qp->port->faults.defer_tx) &&
-		    !ibds_qp_special(qp)) {
-			ibds_qp_ask(qp, IBDS_TODO_RUN);
-			return;
-		}
-		status = ibds_sq_execute(qp, wr, later);
-		if (status == IBDS_WAIT)
-			return;
-		sq->head++;
-		if (likely(status == IB_WC_SUCCESS))
-			ibds_sq_done(qp, wr);
-		else
-			ibds_sq_fail(qp, wr, status);
-	}
-}
-
-static u32 ibds_sq_free(const struct ibds_sq *sq)
-{
-	return sq->limit - (sq->posted - READ_ONCE(sq->retired));
-}
-
-/*
- * Post one request that passed the checks.  sq.lock is held.
- *
- * Return: whether the next one may be executed at once, too.
- */
-static bool ibds_sq_post(struct ibds_qp *qp, const struct ib_send_wr *wr,
-			 bool direct, struct list_head *later)
-{
-	enum ib_wc_status status;
-
-	if (unlikely(!direct)) {
-		ibds_sq_enqueue(qp, wr);
-		return false;
-	}
-	status = ibds_sq_execute(qp, wr, later);
-	if (likely(status == IB_WC_SUCCESS)) {
-		ibds_sq_done(qp, wr);
-		return true;
-	}
-	if (status == IBDS_WAIT)
-		ibds_sq_enqueue(qp, wr);
-	else
-		ibds_sq_fail(qp, wr, status);
-	return false;
-}
-
-int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		   const struct ib_send_wr **bad)
-{
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
-	struct ibds_sq *sq = &qp->sq;
-	struct ibds_port *port;
-	unsigned long flags;
-	LIST_HEAD(later);
-	u32 room, ns, n = 0;
-	bool direct;
-	int err;
-
-	rcu_read_lock();
-	spin_lock_irqsave(&sq->lock, flags);
-	port = qp->port;
-	err = -EINVAL;
-	if (unlikely(qp->state < IB_QPS_RTS))
-		goto out;
-	err = -ENOMEM;
-	if (ibds_post_fails(port, &port->faults.send_post_error))
-		goto out;
-
-	direct = ibds_sq_direct(qp);
-	room = ibds_sq_free(sq);
-	for (err = 0; wr; wr = wr->next) {
-		err = ibds_wr_check(qp, wr);
-		if (unlikely(err))
-			break;
-		if (unlikely(!room)) {
-			room = ibds_sq_free(sq);
-			if (!room) {
-				ibds_count(port, sq_full);
-				err = -ENOMEM;
-				break;
-			}
-		}
-		room--;
-		n++;
-		sq->posted++;
-		direct = ibds_sq_post(qp, wr, direct, &later);
-	}
-	if (unlikely(sq->head != sq->tail))
-		ibds_sq_run(qp, &later, false);
-	ns = READ_ONCE(port->faults.doorbell_ns);
-	if (unlikely(ns))
-		ndelay(ns);
-out:
-	spin_unlock_irqrestore(&sq->lock, flags);
-	if (unlikely(!list_empty(&later)))
-		ibds_later_run(&later);
-	rcu_read_unlock();
-
-	ibds_count(port, tx_doorbells);
-	ibds_count_add(port, tx_wrs, n);
-	if (unlikely(err))
-		*bad = wr;
-	return err;
-}
-
-/* ---- receive queue ------------------------------------------------------ */
-
-/* Posted to a QP in ERR: straight to the CQ, behind what is there. */
-static void ibds_rcv_flush_late(struct ibds_qp *qp)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&qp->rcv->lock, flags);
-	if (READ_ONCE(qp->state) == IB_QPS_ERR)
-		ibds_rcv_flush(qp);
-	spin_unlock_irqrestore(&qp->rcv->lock, flags);
-}
-
-int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
-		   const struct ib_recv_wr **bad)
-{
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
-	struct ibds_port *port = qp->port;
-	struct ibds_rq *rq = &qp->rcv->rq;
-	unsigned long flags;
-	bool flush = false;
-	u32 tail, n = 0;
-	int err;
-
-	if (ibds_post_fails(port, &port->faults.recv_post_error)) {
-		*bad = wr;
-		return -ENOMEM;
-	}
-	spin_lock_irqsave(&rq->lock, flags);
-	tail = rq->tail;
-	err = -EINVAL;
-	if (unlikely(qp->state == IB_QPS_RESET || !rq->ring))
-		goto out;
-	for (err = 0; wr; wr = wr->next, n++) {
-		if (unlikely((u32)wr->num_sge > rq->max_sge)) {
-			err = -EINVAL;
-			break;
-		}
-		if (unlikely(tail - READ_ONCE(qp->rq_retired) >= rq->limit)) {
-			ibds_count(port, rq_full);
-			err = -ENOMEM;
-			break;
-		}
-		ibds_rq_fill(rq, tail++, wr, qp->lkey);
-	}
-	/* Pairs with smp_load_acquire() of those who take entries. */
-	smp_store_release(&rq->tail, tail);
-	flush = qp->state == IB_QPS_ERR;
-out:
-	spin_unlock_irqrestore(&rq->lock, flags);
-
-	if (unlikely(flush))
-		ibds_rcv_flush_late(qp);
-	ibds_count(port, rx_doorbells);
-	ibds_count_add(port, rx_wrs, n);
-	if (unlikely(err))
-		*bad = wr;
-	return err;
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -814,105 +380,6 @@ int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* ---- multicast ---------------------------------------------------------- */
-
-/**
- * ibds_mcast_bucket - where a port keeps the attachments to a group
- * @port: HCA port
- * @mgid: group
- */
-struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
-				     const union ib_gid *mgid)
-{
-	u64 hi = (__force u64)mgid->global.subnet_prefix;
-	u64 lo = (__force u64)mgid->global.interface_id;
-
-	return &port->mcast[hash_64(hi ^ (lo * GOLDEN_RATIO_64),
-				    ilog2(ARRAY_SIZE(port->mcast)))];
-}
-
-/* What senders look up in an HCA changes under its first port's lock. */
-static spinlock_t *ibds_lookup_lock(const struct ibds_qp *qp)
-{
-	return &to_ibds_dev(qp->ib.device)->port[0].lock;
-}
-
-static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
-					    const union ib_gid *gid, u16 lid)
-{
-	struct ibds_attach *at;
-
-	list_for_each_entry(at, &qp->mcast, in_qp)
-		if (at->mlid == lid && !memcmp(&at->mgid, gid, sizeof(*gid)))
-			return at;
-	return NULL;
-}
-
-static void ibds_attach_del(struct ibds_attach *at)
-{
-	hlist_del_rcu(&at->node);
-	list_del(&at->in_qp);
-	kfree_rcu(at, rcu);
-}
-
-int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
-{
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
-	spinlock_t *lock = ibds_lookup_lock(qp);
-	struct ibds_attach *at, *new;
-	unsigned long flags;
-
-	new = kzalloc(sizeof(*new), GFP_KERNEL);
-	if (!new)
-		return -ENOMEM;
-	new->mgid = *gid;
-	new->mlid = lid;
-	new->count = 1;
-	new->rcv = qp->rcv;
-
-	spin_lock_irqsave(lock, flags);
-	at = ibds_attach_find(qp, gid, lid);
-	if (at) {
-		/* Once more changes nothing; IBA vol 1, 11.3.1. */
-		at->count++;
-	} else {
-		list_add(&new->in_qp, &qp->mcast);
-		hlist_add_head_rcu(&new->node,
-				   ibds_mcast_bucket(qp->port, gid));
-	}
-	spin_unlock_irqrestore(lock, flags);
-	if (at)
-		kfree(new);
-	return 0;
-}
-
-int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
-{
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
-	spinlock_t *lock = ibds_lookup_lock(qp);
-	struct ibds_attach *at;
-	unsigned long flags;
-
-	spin_lock_irqsave(lock, flags);
-	at = ibds_attach_find(qp, gid, lid);
-	if (at && !--at->count)
-		ibds_attach_del(at);
-	spin_unlock_irqrestore(lock, flags);
-	return at ? 0 : -EINVAL;
-}
-
-static void ibds_detach_all(struct ibds_qp *qp)
-{
-	spinlock_t *lock = ibds_lookup_lock(qp);
-	struct ibds_attach *at, *next;
-	unsigned long flags;
-
-	spin_lock_irqsave(lock, flags);
-	list_for_each_entry_safe(at, next, &qp->mcast, in_qp)
-		ibds_attach_del(at);
-	spin_unlock_irqrestore(lock, flags);
-}
-
 /* ---- create and destroy ------------------------------------------------- */
 
 static int ibds_init_check_flags(const struct ibds_dev *dev,
@@ -965,60 +432,6 @@ static int ibds_init_check(const struct ibds_dev *dev,
 		return -EINVAL;
 	err = ibds_init_check_type(dev, init);
 	return err ?: ibds_init_check_flags(dev, init);
-}
-
-static void ibds_rcv_free(struct ibds_rcv *rcv)
-{
-	ibds_rq_free(&rcv->rq);
-	kfree(rcv->wqe);
-	kfree(rcv->bounce);
-	/* Senders may still be looking at the rest. */
-	kfree_rcu(rcv, rcu);
-}
-
-static int ibds_rcv_alloc_buffers(struct ibds_rcv *rcv,
-				  const struct ib_qp_init_attr *init)
-{
-	u32 max_sge = init->cap.max_recv_sge;
-
-	spin_lock_init(&rcv->rq.lock);
-	if (rcv->srq) {
-		max_sge = rcv->srq->rq.max_sge;
-		rcv->wqe = kmalloc(struct_size(rcv->wqe, sge, max_sge),
-				   GFP_KERNEL);
-		if (!rcv->wqe)
-			return -ENOMEM;
-	} else if (ibds_rq_alloc(&rcv->rq, init->cap.max_recv_wr,
-				 max(max_sge, 1u))) {
-		return -ENOMEM;
-	}
-	if (init->qp_type == IB_QPT_RC || max_sge < 2)
-		return 0;
-	rcv->bounce = kmalloc(IBDS_MAX_MTU, GFP_KERNEL);
-	return rcv->bounce ? 0 : -ENOMEM;
-}
-
-static struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
-				       const struct ib_qp_init_attr *init)
-{
-	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
-	struct ibds_rcv *rcv;
-
-	rcv = kzalloc(sizeof(*rcv), GFP_KERNEL);
-	if (!rcv)
-		return NULL;
-	spin_lock_init(&rcv->lock);
-	rcv->qp = qp;
-	rcv->cq = to_ibds_cq(init->recv_cq);
-	rcv->srq = init->srq ? to_ibds_srq(init->srq) : NULL;
-	rcv->phys = dev->caps.dma;
-	rcv->csum = dev->caps.csum;
-	rcv->block_loopback = qp->block_loopback;
-	if (ibds_rcv_alloc_buffers(rcv, init)) {
-		ibds_rcv_free(rcv);
-		return NULL;
-	}
-	return rcv;
 }
 
 static int ibds_qp_publish(struct ibds_dev *dev, struct ibds_qp *qp,
@@ -1235,10 +648,9 @@ void ibds_qps_error(struct ibds_dev *dev)
 	rcu_read_unlock();
 }
 
-static const char * const ibds_state_names[] = {
-	[IB_QPS_RESET] = "RESET", [IB_QPS_INIT] = "INIT", [IB_QPS_RTR] = "RTR",
-	[IB_QPS_RTS] = "RTS", [IB_QPS_SQD] = "SQD", [IB_QPS_SQE] = "SQE",
-	[IB_QPS_ERR] = "ERR",
+/* By enum ib_qp_state. */
+static const char * const ibds_state_names[IB_QPS_ERR + 1] = {
+	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
 };
 
 static const char *ibds_type_name(enum ib_qp_type type)

@@ -8,7 +8,7 @@
  * receiver does not answer (no such QP, not ready, link down, packet lost) or has
  * no receive posted, the request becomes the first of the send queue's ring and a
  * timer decides when it is tried again: ACK timeout and retry count, or RNR NAK
- * delay and RNR retry count, as IBA vol 1, 9.7.5 and 9.9.2 have them.
+ * delay and RNR retry count, as IBA vol 1, 9.7 and 9.9 have them.
  *
  * Of the operations there are SEND and SEND with immediate; RDMA and atomics are
  * not offered.
@@ -16,8 +16,6 @@
 #include <linux/random.h>
 
 #include "datapath.h"
-
-#define IBDS_MAX_MSG		BIT(31)
 
 /* Time-out of a QP that has none, so that it does try again. */
 #define IBDS_RC_NO_TIMEOUT_NS	(500 * NSEC_PER_MSEC)
@@ -156,8 +154,8 @@ static u8 ibds_rc_opcode(const struct ibds_msg *msg, u32 index, bool last)
 }
 
 static void ibds_rc_packet(struct ibds_port *to, const struct ibds_msg *msg,
-			       struct ibds_pos *pos, u32 index, u32 len,
-			       enum ibds_later todo)
+			   struct ibds_pos *pos, u32 index, u32 len,
+			   enum ibds_later todo)
 {
 	bool last = index == msg->packets - 1;
 	const struct ibds_qp *qp = msg->qp;
@@ -209,14 +207,12 @@ static noinline void ibds_rc_mirror(struct ibds_port *to,
 
 static void ibds_rc_copy(struct ibds_pos dst, struct ibds_pos src, u32 len)
 {
-	while (len) {
-		const struct ib_sge *to = dst.sge;
-		u32 n = min(to->length - dst.off, len);
+	u32 n;
 
-		ibds_gather(ibds_va(to->addr, dst.phys) + dst.off, &src, n);
-		len -= n;
-		dst.sge++;
-		dst.off = 0;
+	for (; len; len -= n) {
+		n = min(ibds_pos_span(&dst), len);
+		ibds_gather(ibds_pos_va(&dst), &src, n);
+		ibds_pos_advance(&dst, n);
 	}
 }
 

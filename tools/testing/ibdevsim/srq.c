@@ -67,7 +67,7 @@ const struct ibds_rwqe *ibds_srq_take(struct ibds_srq *srq,
 	for (i = 0; i < wqe->num_sge; i++)
 		copy->sge[i] = wqe->sge[i];
 	if (unlikely(rq->tail - rq->head < srq->watermark)) {
-		/* One event per arming; IBA vol 1, 11.2.3.3. */
+		/* One event per arming; IBA vol 1, 11.2.3. */
 		srq->watermark = 0;
 		queue_work(ibds_datapath_wq, &srq->todo);
 	}

@@ -117,6 +117,7 @@ struct ibds_port *ibds_route_hint(struct ibds_port *from, u16 dlid, u64 *hint)
  */
 void ibds_route_changed(void)
 {
+	/* Pairs with ibds_route_hint(): the change is there before the count. */
 	smp_mb__before_atomic();
 	atomic64_inc(&ibds_sw.epoch);
 }

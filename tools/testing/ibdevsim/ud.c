@@ -5,7 +5,7 @@
  * A datagram goes from ib_post_send() to the receiver's CQ in one call chain and
  * is copied once: ibds_ud_send() describes it (struct ibds_dgram), ibds_ud_emit()
  * finds the ports it goes to, ibds_ud_arrive() the QPs, ibds_ud_deliver() checks
- * it as IBA vol 1, 9.6.1.4 and 9.8.3.2 say and ibds_ud_accept() fills a receive.
+ * it as IBA vol 1, 9.6 and 9.8.3 say and ibds_ud_accept() fills a receive.
  * When one of the ports has a fault or a mirror it becomes a struct ibds_pkt
  * instead and waits until the sender's lock is dropped.
  *
@@ -36,6 +36,9 @@
 
 /* IPoIB encapsulation header, RFC 4391, 6: EtherType and two zero octets. */
 #define IBDS_IPOIB_HLEN		4
+
+/* What there is before a TCP or UDP header over IPv4 without options. */
+#define IBDS_IPV4_LEAD		(IBDS_IPOIB_HLEN + sizeof(struct iphdr))
 
 /* GRH NxtHdr: a BTH follows; IBA vol 1, 8.3. */
 #define IBDS_GRH_NEXT_BTH	0x1b
@@ -118,28 +121,52 @@ struct ibds_dgram {
 
 /* ---- filling ------------------------------------------------------------ */
 
-/* Like ibds_gather(), and the checksum of what was copied. */
-static __wsum ibds_gather_csum(u8 *dst, struct ibds_pos *pos, u32 len)
+/**
+ * ibds_gather_pieces - ibds_gather() across entries of the list
+ * @dst: where to
+ * @pos: where from, moves on
+ * @len: octets
+ */
+void ibds_gather_pieces(void *dst, struct ibds_pos *pos, u32 len)
+{
+	u32 n;
+
+	for (; len; len -= n, dst += n) {
+		n = min(ibds_pos_span(pos), len);
+		memcpy(dst, ibds_pos_va(pos), n);
+		ibds_pos_advance(pos, n);
+	}
+}
+
+static noinline __wsum ibds_gather_csum_pieces(u8 *dst, struct ibds_pos *pos,
+					       u32 len)
 {
 	__wsum sum = 0;
 	u32 done = 0;
+	u32 n;
 
-	while (done < len) {
-		const struct ib_sge *sge = pos->sge;
-		u32 n = min(sge->length - pos->off, len - done);
-		const void *src = ibds_va(sge->addr, pos->phys) + pos->off;
+	for (; done < len; done += n) {
+		const void *src = ibds_pos_va(pos);
 
+		n = min(ibds_pos_span(pos), len - done);
 		if (n)
 			sum = csum_block_add(sum,
 					     csum_partial_copy_nocheck(src, dst + done, n),
 					     done);
-		done += n;
-		pos->off += n;
-		if (pos->off == sge->length) {
-			pos->sge++;
-			pos->off = 0;
-		}
+		ibds_pos_advance(pos, n);
 	}
+	return sum;
+}
+
+/* Like ibds_gather(), and the checksum of what was copied. */
+static inline __wsum ibds_gather_csum(u8 *dst, struct ibds_pos *pos, u32 len)
+{
+	__wsum sum;
+
+	if (unlikely(!len || len > ibds_pos_span(pos)))
+		return ibds_gather_csum_pieces(dst, pos, len);
+	sum = csum_partial_copy_nocheck(ibds_pos_va(pos), dst, len);
+	ibds_pos_advance(pos, len);
 	return sum;
 }
 
@@ -159,7 +186,7 @@ static struct iphdr *ibds_ipv4(u8 *pkt, u32 len)
 	struct iphdr *ip = (struct iphdr *)(pkt + IBDS_IPOIB_HLEN);
 	u32 size;
 
-	if (len < IBDS_IPOIB_HLEN + sizeof(*ip) ||
+	if (len < IBDS_IPV4_LEAD ||
 	    *(__be16 *)pkt != htons(ETH_P_IP) || ip->version != 4 ||
 	    ip->ihl < 5)
 		return NULL;
@@ -172,47 +199,63 @@ static __sum16 ibds_ipv4_l4_check(const struct iphdr *ip, u32 len, __wsum sum)
 	return csum_tcpudp_magic(ip->saddr, ip->daddr, len, ip->protocol, sum);
 }
 
+static noinline bool ibds_fill_pieces(u8 *dst, const struct ibds_dgram *d)
+{
+	struct ibds_pos pos = d->src;
+
+	ibds_gather(dst, &pos, d->len);
+	return d->csum_ok;
+}
+
+/* The rest of @len octets behind an IPv4 header.  Return: see ibds_ud_fill(). */
+static bool ibds_fill_l4(u8 *dst, struct ibds_pos *pos, const struct iphdr *ip,
+			 u32 left)
+{
+	u32 len = ntohs(ip->tot_len) - ip->ihl * 4;
+	u32 off = ip_is_fragment(ip) ? 0 : ibds_check_offset(ip->protocol, len);
+	__sum16 *check = (__sum16 *)(dst + off);
+	__wsum sum;
+
+	if (unlikely(!off)) {
+		ibds_gather(dst, pos, left);
+		return false;
+	}
+	sum = ibds_gather_csum(dst, pos, len);
+	/* What the field held does not count. */
+	sum = csum_sub(sum, csum_unfold(*check));
+	*check = ibds_ipv4_l4_check(ip, len, sum);
+	if (ip->protocol == IPPROTO_UDP && !*check)
+		*check = CSUM_MANGLED_0;
+	if (unlikely(left != len))
+		ibds_gather(dst + len, pos, left - len);
+	return ip->ihl == 5;
+}
+
 /*
  * Checksums as the sending HCA computes them.  The first octets decide what
  * there is to do; then the rest is summed up while it is copied.
  */
 static noinline bool ibds_fill_csum(u8 *dst, const struct ibds_dgram *d)
 {
-	u32 lead = min_t(u32, d->len, IBDS_IPOIB_HLEN + sizeof(struct iphdr));
 	struct ibds_pos pos = d->src;
-	u32 l4, len, off, done;
 	struct iphdr *ip;
-	__sum16 *check;
-	__wsum sum;
+	u32 l4;
 
-	ibds_gather(dst, &pos, lead);
-	/* tot_len is trusted only as far as the packet goes. */
+	if (unlikely(d->len < IBDS_IPV4_LEAD))
+		return ibds_fill_pieces(dst, d);
+	ibds_gather(dst, &pos, IBDS_IPV4_LEAD);
 	ip = ibds_ipv4(dst, d->len);
-	if (!ip) {
-		ibds_gather(dst + lead, &pos, d->len - lead);
+	if (unlikely(!ip)) {
+		ibds_gather(dst + IBDS_IPV4_LEAD, &pos,
+			    d->len - IBDS_IPV4_LEAD);
 		return false;
 	}
 	l4 = IBDS_IPOIB_HLEN + ip->ihl * 4;
-	ibds_gather(dst + lead, &pos, l4 - lead);
+	if (unlikely(l4 > IBDS_IPV4_LEAD))
+		ibds_gather(dst + IBDS_IPV4_LEAD, &pos, l4 - IBDS_IPV4_LEAD);
 	ip->check = 0;
 	ip->check = ip_fast_csum(ip, ip->ihl);
-
-	len = ntohs(ip->tot_len) - ip->ihl * 4;
-	off = ip_is_fragment(ip) ? 0 : ibds_check_offset(ip->protocol, len);
-	if (!off) {
-		ibds_gather(dst + l4, &pos, d->len - l4);
-		return false;
-	}
-	sum = ibds_gather_csum(dst + l4, &pos, len);
-	done = l4 + len;
-	ibds_gather(dst + done, &pos, d->len - done);
-
-	check = (__sum16 *)(dst + l4 + off);
-	sum = csum_sub(sum, csum_unfold(*check));
-	*check = ibds_ipv4_l4_check(ip, len, sum);
-	if (ip->protocol == IPPROTO_UDP && !*check)
-		*check = CSUM_MANGLED_0;
-	return ip->ihl == 5;
+	return ibds_fill_l4(dst + l4, &pos, ip, d->len - l4);
 }
 
 static __sum16 ibds_segment_check(const u8 *hdr, u32 len, __wsum sum)
@@ -239,14 +282,6 @@ static noinline bool ibds_fill_segment(u8 *dst, const struct ibds_dgram *d)
 					     d->len - seg->hlen));
 	tcp->check = ibds_segment_check(seg->hdr, d->len - seg->l4, sum);
 	return ip->version == 4 && ip->ihl == 5;
-}
-
-static noinline bool ibds_fill_pieces(u8 *dst, const struct ibds_dgram *d)
-{
-	struct ibds_pos pos = d->src;
-
-	ibds_gather(dst, &pos, d->len);
-	return d->csum_ok;
 }
 
 /* Write a datagram to @dst.  Return: the sending HCA knows its checksums. */
@@ -579,7 +614,7 @@ static __always_inline void ibds_ud_emit(struct ibds_port *from,
 }
 
 /*
- * IBA vol 1, 10.5.1 and 9.3: multicast has a GRH, QPN 0xffffff and a multicast
+ * IBA vol 1, 10.5: multicast has a GRH, QPN 0xffffff and a multicast
  * LID, and nothing else has the latter two.
  */
 static bool ibds_ud_mc_ok(const struct ibds_path *path, u32 dqpn)
@@ -695,7 +730,7 @@ static bool ibds_ah_ok(const struct ibds_qp *qp, const struct ibds_ah *ah)
 	       ah->port_num == qp->port->num;
 }
 
-/* The high bit means: that of the sending QP; IBA vol 1, 10.2.5. */
+/* The high bit means: that of the sending QP; IBA vol 1, 10.2. */
 static u32 ibds_ud_qkey(const struct ibds_qp *qp, const struct ib_ud_wr *wr)
 {
 	return (s32)wr->remote_qkey < 0 ? qp->qkey : wr->remote_qkey;
@@ -849,7 +884,7 @@ static int ibds_pkey_find(const struct ibds_port *port, u16 pkey)
 }
 
 /*
- * IBA vol 1, 9.6.1.2.1 and 10.2.5: QP0 checks neither P_Key nor Q_Key, QP1
+ * IBA vol 1, 9.6 and 10.9: QP0 checks neither P_Key nor Q_Key, QP1
  * takes any P_Key of the port and the well-known Q_Key.
  */
 static int ibds_mad_arrive(struct ibds_port *to, const struct ibds_dgram *d)

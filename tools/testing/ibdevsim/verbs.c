@@ -11,9 +11,7 @@
 
 #include "datapath.h"
 
-/* Large enough for a message of 2 GiB; IBA vol 1, 9.7.7. */
-#define IBDS_MAX_MSG		BIT(31)
-#define IBDS_MAX_RD_ATOMIC	16
+#define IBDS_HW_REV		1
 
 struct workqueue_struct *ibds_datapath_wq;
 
@@ -54,7 +52,7 @@ static int ibds_query_device(struct ib_device *ibdev,
 	attr->sys_image_guid = dev->node_guid;
 	attr->vendor_id = 0x021bd5;
 	attr->vendor_part_id = 0x1bd5;
-	attr->hw_ver = 1;
+	attr->hw_ver = IBDS_HW_REV;
 	attr->max_mr_size = U64_MAX;
 	attr->page_size_cap = PAGE_SIZE;
 	attr->max_qp = caps->max_qp;
@@ -194,6 +192,32 @@ static const struct cpumask *ibds_vector_affinity(struct ib_device *ibdev,
 	return cpumask_of(ibds_vector_cpu(vector));
 }
 
+static ssize_t hw_rev_show(struct device *dev, struct device_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf, "%x\n", IBDS_HW_REV);
+}
+
+static ssize_t hca_type_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "ibdevsim\n");
+}
+
+static DEVICE_ATTR_RO(hw_rev);
+static DEVICE_ATTR_RO(hca_type);
+
+/* What ibstat shows. */
+static struct attribute *ibds_dev_attrs[] = {
+	&dev_attr_hw_rev.attr,
+	&dev_attr_hca_type.attr,
+	NULL
+};
+
+static const struct attribute_group ibds_dev_group = {
+	.attrs = ibds_dev_attrs,
+};
+
 /* ---- protection domains, memory regions, address handles ---------------- */
 
 static int ibds_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
@@ -273,6 +297,7 @@ static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 static const struct ib_device_ops ibds_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.device_group = &ibds_dev_group,
 
 	.query_device = ibds_query_device,
 	.modify_device = ibds_modify_device,

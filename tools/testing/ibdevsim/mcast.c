@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: multicast: which QPs take packets of a group
+ *
+ * An attachment is of a QP to an MGID together with the MLID that its packets
+ * come with (IBA vol 1, 10.5).  Senders walk them under RCU; they change under
+ * the lock that ibds_lookup_lock() names.
+ */
+#include <linux/hash.h>
+#include <linux/slab.h>
+
+#include "datapath.h"
+
+/**
+ * ibds_mcast_bucket - where a port keeps the attachments to a group
+ * @port: HCA port
+ * @mgid: group
+ */
+struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
+				     const union ib_gid *mgid)
+{
+	u64 hi = (__force u64)mgid->global.subnet_prefix;
+	u64 lo = (__force u64)mgid->global.interface_id;
+
+	return &port->mcast[hash_64(hi ^ (lo * GOLDEN_RATIO_64),
+				    ilog2(ARRAY_SIZE(port->mcast)))];
+}
+
+static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
+					    const union ib_gid *gid, u16 lid)
+{
+	struct ibds_attach *at;
+
+	list_for_each_entry(at, &qp->mcast, in_qp)
+		if (at->mlid == lid && !memcmp(&at->mgid, gid, sizeof(*gid)))
+			return at;
+	return NULL;
+}
+
+static void ibds_attach_del(struct ibds_attach *at)
+{
+	hlist_del_rcu(&at->node);
+	list_del(&at->in_qp);
+	kfree_rcu(at, rcu);
+}
+
+int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	spinlock_t *lock = ibds_lookup_lock(qp);
+	struct ibds_attach *at, *new;
+	unsigned long flags;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL);
+	if (!new)
+		return -ENOMEM;
+	new->mgid = *gid;
+	new->mlid = lid;
+	new->count = 1;
+	new->rcv = qp->rcv;
+
+	spin_lock_irqsave(lock, flags);
+	at = ibds_attach_find(qp, gid, lid);
+	if (at) {
+		/* Once more changes nothing; IBA vol 1, 11.3.1. */
+		at->count++;
+	} else {
+		list_add(&new->in_qp, &qp->mcast);
+		hlist_add_head_rcu(&new->node,
+				   ibds_mcast_bucket(qp->port, gid));
+	}
+	spin_unlock_irqrestore(lock, flags);
+	if (at)
+		kfree(new);
+	return 0;
+}
+
+int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	spinlock_t *lock = ibds_lookup_lock(qp);
+	struct ibds_attach *at;
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	at = ibds_attach_find(qp, gid, lid);
+	if (at && !--at->count)
+		ibds_attach_del(at);
+	spin_unlock_irqrestore(lock, flags);
+	return at ? 0 : -EINVAL;
+}
+
+/**
+ * ibds_detach_all - a QP goes away that still is attached
+ * @qp: queue pair
+ */
+void ibds_detach_all(struct ibds_qp *qp)
+{
+	spinlock_t *lock = ibds_lookup_lock(qp);
+	struct ibds_attach *at, *next;
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	list_for_each_entry_safe(at, next, &qp->mcast, in_qp)
+		ibds_attach_del(at);
+	spin_unlock_irqrestore(lock, flags);
+}

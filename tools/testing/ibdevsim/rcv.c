@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: receive sides of QPs: what senders find, receive queues, flushing
+ */
+#include <linux/slab.h>
+
+#include "datapath.h"
+
+/* ---- completions -------------------------------------------------------- */
+
+/**
+ * ibds_rcv_fail - complete a receive in error
+ * @rcv: receive side, locked
+ * @wqe: entry that was taken
+ * @status: why
+ */
+void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
+		   enum ib_wc_status status)
+{
+	struct ibds_cqe *cqe;
+
+	lockdep_assert_held(&rcv->lock);
+	cqe = ibds_cq_begin(rcv->cq);
+	cqe->wc.wr_id = wqe->wr_id;
+	cqe->wc.status = status;
+	cqe->wc.opcode = IBDS_WC_UNDEFINED;
+	cqe->wc.vendor_err = status;
+	cqe->wc.byte_len = 0;
+	cqe->wc.qp = &rcv->qp->ib;
+	cqe->wc.wc_flags = 0;
+	cqe->sq_slots = 0;
+	ibds_cq_end(rcv->cq, cqe, true);
+}
+
+/**
+ * ibds_rcv_open - make what the wire sees fit the state of a QP
+ * @qp: queue pair, rcv->lock is held
+ */
+void ibds_rcv_open(struct ibds_qp *qp)
+{
+	struct ibds_rcv *rcv = qp->rcv;
+	bool on = qp->state >= IB_QPS_RTR && qp->state <= IB_QPS_SQE;
+	bool rc = qp->ib.qp_type == IB_QPT_RC;
+
+	rcv->ud_on = on && !rc ? qp->port : NULL;
+	rcv->rc_on = on && rc ? qp->port : NULL;
+	rcv->rtr = qp->state == IB_QPS_RTR;
+}
+
+/**
+ * ibds_rcv_flush - complete what is posted, the QP is in ERR
+ * @qp: queue pair, rcv->lock is held
+ *
+ * With an SRQ: the event that says it holds none of this QP's receives any more
+ * (IBA vol 1, 10.2.9).
+ */
+void ibds_rcv_flush(struct ibds_qp *qp)
+{
+	struct ibds_rcv *rcv = qp->rcv;
+	struct ibds_rq *rq = &rcv->rq;
+
+	lockdep_assert_held(&rcv->lock);
+	if (ibds_qp_wedged(qp))
+		return;
+	if (rcv->srq) {
+		if (!qp->last_wqe)
+			ibds_qp_ask(qp, IBDS_TODO_LAST_WQE);
+		qp->last_wqe = true;
+		return;
+	}
+	/* Pairs with smp_store_release() in ibds_post_recv(). */
+	while (rq->head != smp_load_acquire(&rq->tail))
+		ibds_rcv_fail(rcv, ibds_rq_slot(rq, rq->head++),
+			      IB_WC_WR_FLUSH_ERR);
+}
+
+/* ---- posting ------------------------------------------------------------ */
+
+/* Posted to a QP in ERR: straight to the CQ, behind what is there. */
+static void ibds_rcv_flush_late(struct ibds_qp *qp)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&qp->rcv->lock, flags);
+	if (READ_ONCE(qp->state) == IB_QPS_ERR)
+		ibds_rcv_flush(qp);
+	spin_unlock_irqrestore(&qp->rcv->lock, flags);
+}
+
+int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad)
+{
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	struct ibds_port *port = qp->port;
+	struct ibds_rq *rq = &qp->rcv->rq;
+	unsigned long flags;
+	bool flush = false;
+	u32 tail, n = 0;
+	int err;
+
+	if (ibds_post_fails(port, &port->faults.recv_post_error)) {
+		*bad = wr;
+		return -ENOMEM;
+	}
+	spin_lock_irqsave(&rq->lock, flags);
+	tail = rq->tail;
+	err = -EINVAL;
+	if (unlikely(qp->state == IB_QPS_RESET || !rq->ring))
+		goto out;
+	for (err = 0; wr; wr = wr->next, n++) {
+		if (unlikely((u32)wr->num_sge > rq->max_sge)) {
+			err = -EINVAL;
+			break;
+		}
+		if (unlikely(tail - READ_ONCE(qp->rq_retired) >= rq->limit)) {
+			ibds_count(port, rq_full);
+			err = -ENOMEM;
+			break;
+		}
+		ibds_rq_fill(rq, tail++, wr, qp->lkey);
+	}
+	/* Pairs with smp_load_acquire() of those who take entries. */
+	smp_store_release(&rq->tail, tail);
+	flush = qp->state == IB_QPS_ERR;
+out:
+	spin_unlock_irqrestore(&rq->lock, flags);
+
+	if (unlikely(flush))
+		ibds_rcv_flush_late(qp);
+	ibds_count(port, rx_doorbells);
+	ibds_count_add(port, rx_wrs, n);
+	if (unlikely(err))
+		*bad = wr;
+	return err;
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+/**
+ * ibds_rcv_free - free a receive side that cannot be found any more
+ * @rcv: receive side; rcv->qp is NULL
+ */
+void ibds_rcv_free(struct ibds_rcv *rcv)
+{
+	ibds_rq_free(&rcv->rq);
+	kfree(rcv->wqe);
+	kfree(rcv->bounce);
+	/* Senders may still be looking at the rest. */
+	kfree_rcu(rcv, rcu);
+}
+
+static int ibds_rcv_alloc_buffers(struct ibds_rcv *rcv,
+				  const struct ib_qp_init_attr *init)
+{
+	u32 max_sge = init->cap.max_recv_sge;
+
+	spin_lock_init(&rcv->rq.lock);
+	if (rcv->srq) {
+		max_sge = rcv->srq->rq.max_sge;
+		rcv->wqe = kmalloc(struct_size(rcv->wqe, sge, max_sge),
+				   GFP_KERNEL);
+		if (!rcv->wqe)
+			return -ENOMEM;
+	} else if (ibds_rq_alloc(&rcv->rq, init->cap.max_recv_wr,
+				 max(max_sge, 1u))) {
+		return -ENOMEM;
+	}
+	if (init->qp_type == IB_QPT_RC || max_sge < 2)
+		return 0;
+	rcv->bounce = kmalloc(IBDS_MAX_MTU, GFP_KERNEL);
+	return rcv->bounce ? 0 : -ENOMEM;
+}
+
+/**
+ * ibds_rcv_alloc - make the receive side of a QP
+ * @qp: queue pair
+ * @init: what its creator asks for
+ *
+ * Return: the receive side, closed, or NULL.
+ */
+struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
+				const struct ib_qp_init_attr *init)
+{
+	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
+	struct ibds_rcv *rcv;
+
+	rcv = kzalloc(sizeof(*rcv), GFP_KERNEL);
+	if (!rcv)
+		return NULL;
+	spin_lock_init(&rcv->lock);
+	rcv->qp = qp;
+	rcv->cq = to_ibds_cq(init->recv_cq);
+	rcv->srq = init->srq ? to_ibds_srq(init->srq) : NULL;
+	rcv->phys = dev->caps.dma;
+	rcv->csum = dev->caps.csum;
+	rcv->block_loopback = qp->block_loopback;
+	if (ibds_rcv_alloc_buffers(rcv, init)) {
+		ibds_rcv_free(rcv);
+		return NULL;
+	}
+	return rcv;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: send queues
+ *
+ * A send runs at once when the QP is in RTS and nothing is queued before it; the
+ * request is not even copied then.  Otherwise it goes into the ring, and
+ * ibds_sq_run() executes or flushes it later.  Slots are in use until a polled
+ * completion retires them: an unsignalled request is retired by the next one that
+ * completes (IBA vol 1, 10.8.5 and 10.8.6).
+ *
+ * All of it is under sq.lock.
+ */
+#include <linux/delay.h>
+#include <linux/mm.h>
+
+#include "datapath.h"
+
+/* ---- completions -------------------------------------------------------- */
+
+static enum ib_wc_opcode ibds_wc_opcode(const struct ib_send_wr *wr)
+{
+	return wr->opcode == IB_WR_LSO ? IB_WC_LSO : IB_WC_SEND;
+}
+
+/* A send was executed; sq.lock is held. */
+static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
+{
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_cqe *cqe;
+
+	sq->unsignalled++;
+	if (!(wr->send_flags & IB_SEND_SIGNALED) && !sq->sig_all)
+		return;
+
+	cqe = ibds_cq_begin(qp->send_cq);
+	cqe->wc.wr_id = wr->wr_id;
+	cqe->wc.status = IB_WC_SUCCESS;
+	cqe->wc.opcode = ibds_wc_opcode(wr);
+	cqe->wc.vendor_err = 0;
+	cqe->wc.qp = &qp->ib;
+	cqe->wc.wc_flags = 0;
+	cqe->sq_slots = sq->unsignalled;
+	sq->unsignalled = 0;
+	ibds_cq_end(qp->send_cq, cqe, false);
+}
+
+/* A send failed or is flushed: always a completion.  sq.lock is held. */
+static void ibds_sq_error(struct ibds_qp *qp, const struct ib_send_wr *wr,
+			  enum ib_wc_status status)
+{
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_cqe *cqe;
+
+	cqe = ibds_cq_begin(qp->send_cq);
+	cqe->wc.wr_id = wr->wr_id;
+	cqe->wc.status = status;
+	cqe->wc.opcode = IBDS_WC_UNDEFINED;
+	cqe->wc.vendor_err = status;
+	cqe->wc.qp = &qp->ib;
+	cqe->wc.wc_flags = 0;
+	cqe->sq_slots = sq->unsignalled + 1;
+	sq->unsignalled = 0;
+	ibds_cq_end(qp->send_cq, cqe, true);
+}
+
+/*
+ * A completion error in the send queue: SQE when the service is a datagram,
+ * ERR otherwise; IBA vol 1, 10.3.1.
+ */
+static void ibds_sq_fail(struct ibds_qp *qp, const struct ib_send_wr *wr,
+			 enum ib_wc_status status)
+{
+	ibds_sq_error(qp, wr, status);
+	ibds_qp_set_state(qp, qp->ib.qp_type == IB_QPT_RC ? IB_QPS_ERR :
+							    IB_QPS_SQE);
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+static struct ibds_swqe *ibds_sq_slot(const struct ibds_sq *sq, u32 pos)
+{
+	return sq->ring + (pos & sq->mask) * sq->stride;
+}
+
+/**
+ * ibds_sq_alloc - make a send queue
+ * @sq: send queue; @lso and @sig_all are set
+ * @cap: its size
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap)
+{
+	u32 size = roundup_pow_of_two(max(cap->max_send_wr, 1u));
+
+	spin_lock_init(&sq->lock);
+	sq->limit = cap->max_send_wr;
+	sq->max_sge = max(cap->max_send_sge, 1u);
+	sq->max_inline = cap->max_inline_data;
+	sq->mask = size - 1;
+	sq->stride = struct_size_t(struct ibds_swqe, sge, sq->max_sge);
+	if (sq->max_inline || sq->lso)
+		sq->stride += IBDS_MAX_INLINE;
+	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL);
+	return sq->ring ? 0 : -ENOMEM;
+}
+
+static u64 ibds_sge_length(const struct ib_send_wr *wr)
+{
+	u64 length = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+
+static int ibds_inline_check(const struct ibds_sq *sq,
+			     const struct ib_send_wr *wr)
+{
+	return ibds_sge_length(wr) > sq->max_inline ? -EINVAL : 0;
+}
+
+/* Errors that ib_post_send() returns at once; IBA vol 1, 11.4.1.1. */
+static int ibds_wr_check(const struct ibds_qp *qp, const struct ib_send_wr *wr)
+{
+	const struct ibds_sq *sq = &qp->sq;
+	bool rc = qp->ib.qp_type == IB_QPT_RC;
+
+	if (unlikely((u32)wr->num_sge > sq->max_sge))
+		return -EINVAL;
+	if (!rc && unlikely(!ud_wr(wr)->ah))
+		return -EINVAL;
+	if (unlikely(wr->send_flags & (IB_SEND_INLINE | IB_SEND_IP_CSUM))) {
+		if ((wr->send_flags & IB_SEND_IP_CSUM) &&
+		    (rc || !qp->csum))
+			return -EINVAL;
+		if ((wr->send_flags & IB_SEND_INLINE) &&
+		    ibds_inline_check(sq, wr))
+			return -EINVAL;
+	}
+	if (likely(wr->opcode == IB_WR_SEND))
+		return 0;
+	if (wr->opcode == IB_WR_SEND_WITH_IMM)
+		return 0;
+	if (wr->opcode == IB_WR_LSO && sq->lso &&
+	    ud_wr(wr)->hlen > 0 && ud_wr(wr)->hlen <= IBDS_MAX_INLINE &&
+	    ud_wr(wr)->mss > 0)
+		return 0;
+	return -EINVAL;
+}
+
+/* Keep a request that cannot run now, with all that it points to. */
+static void ibds_sq_enqueue(struct ibds_qp *qp, const struct ib_send_wr *wr)
+{
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_swqe *wqe = ibds_sq_slot(sq, sq->tail++);
+	void *room = &wqe->sge[sq->max_sge];
+
+	if (qp->ib.qp_type == IB_QPT_RC)
+		wqe->ud.wr = *wr;
+	else
+		wqe->ud = *ud_wr(wr);
+	memcpy(wqe->sge, wr->sg_list, wr->num_sge * sizeof(wqe->sge[0]));
+	wqe->ud.wr.next = NULL;
+	wqe->ud.wr.sg_list = wqe->sge;
+	if (unlikely(wr->opcode == IB_WR_LSO)) {
+		memcpy(room, wqe->ud.header, wqe->ud.hlen);
+		wqe->ud.header = room;
+	} else if (unlikely(wr->send_flags & IB_SEND_INLINE)) {
+		struct ibds_pos pos = { .sge = wr->sg_list };
+		u32 length = ibds_sge_length(wr);
+
+		ibds_gather(room, &pos, length);
+		wqe->ud.wr.num_sge = 1;
+		wqe->sge[0].addr = (uintptr_t)room;
+		wqe->sge[0].length = length;
+		wqe->sge[0].lkey = qp->lkey;
+	}
+}
+
+static enum ib_wc_status ibds_sq_execute(struct ibds_qp *qp,
+					 const struct ib_send_wr *wr,
+					 struct list_head *later)
+{
+	enum ib_qp_type type = qp->ib.qp_type;
+
+	if (likely(type == IB_QPT_UD))
+		return ibds_ud_send(qp, ud_wr(wr), later);
+	if (type == IB_QPT_RC)
+		return ibds_rc_send(qp, wr, later);
+	return ibds_mad_post(qp, ud_wr(wr), later);
+}
+
+/* May requests be executed in ib_post_send()?  sq.lock is held. */
+static bool ibds_sq_direct(const struct ibds_qp *qp)
+{
+	const struct ibds_port *port = qp->port;
+
+	if (unlikely(qp->state != IB_QPS_RTS || qp->sq.head != qp->sq.tail))
+		return false;
+	if (likely(!READ_ONCE(port->faults.armed)))
+		return true;
+	return !ibds_qp_wedged(qp) &&
+	       (ibds_qp_special(qp) || !READ_ONCE(port->faults.defer_tx));
+}
+
+/**
+ * ibds_sq_run - execute or flush what waits in the send queue
+ * @qp: queue pair, sq.lock is held; RCU read side
+ * @later: takes packets that leave the fast path
+ * @deferred: called from the work item
+ */
+void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred)
+{
+	struct ibds_sq *sq = &qp->sq;
+	enum ib_wc_status status;
+	struct ib_send_wr *wr;
+
+	lockdep_assert_held(&sq->lock);
+	while (sq->head != sq->tail) {
+		wr = &ibds_sq_slot(sq, sq->head)->ud.wr;
+		if (ibds_qp_wedged(qp))
+			return;
+		if (qp->state == IB_QPS_ERR || qp->state == IB_QPS_SQE) {
+			sq->head++;
+			ibds_sq_error(qp, wr, IB_WC_WR_FLUSH_ERR);
+			continue;
+		}
+		if (qp->state != IB_QPS_RTS || READ_ONCE(sq->waiting))
+			return;
+		if (!deferred && READ_ONCE(qp->port->faults.defer_tx) &&
+		    !ibds_qp_special(qp)) {
+			ibds_qp_ask(qp, IBDS_TODO_RUN);
+			return;
+		}
+		status = ibds_sq_execute(qp, wr, later);
+		if (status == IBDS_WAIT)
+			return;
+		sq->head++;
+		if (likely(status == IB_WC_SUCCESS))
+			ibds_sq_done(qp, wr);
+		else
+			ibds_sq_fail(qp, wr, status);
+	}
+}
+
+static u32 ibds_sq_free(const struct ibds_sq *sq)
+{
+	return sq->limit - (sq->posted - READ_ONCE(sq->retired));
+}
+
+/*
+ * Post one request that passed the checks.  sq.lock is held.
+ *
+ * Return: whether the next one may be executed at once, too.
+ */
+static bool ibds_sq_post(struct ibds_qp *qp, const struct ib_send_wr *wr,
+			 bool direct, struct list_head *later)
+{
+	enum ib_wc_status status;
+
+	if (unlikely(!direct)) {
+		ibds_sq_enqueue(qp, wr);
+		return false;
+	}
+	status = ibds_sq_execute(qp, wr, later);
+	if (likely(status == IB_WC_SUCCESS)) {
+		ibds_sq_done(qp, wr);
+		return true;
+	}
+	if (status == IBDS_WAIT)
+		ibds_sq_enqueue(qp, wr);
+	else
+		ibds_sq_fail(qp, wr, status);
+	return false;
+}
+
+int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad)
+{
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_port *port;
+	unsigned long flags;
+	LIST_HEAD(later);
+	u32 room, ns, n = 0;
+	bool direct;
+	int err;
+
+	rcu_read_lock();
+	spin_lock_irqsave(&sq->lock, flags);
+	port = qp->port;
+	err = -EINVAL;
+	if (unlikely(qp->state < IB_QPS_RTS))
+		goto out;
+	err = -ENOMEM;
+	if (ibds_post_fails(port, &port->faults.send_post_error))
+		goto out;
+
+	direct = ibds_sq_direct(qp);
+	room = ibds_sq_free(sq);
+	for (err = 0; wr; wr = wr->next) {
+		err = ibds_wr_check(qp, wr);
+		if (unlikely(err))
+			break;
+		if (unlikely(!room)) {
+			room = ibds_sq_free(sq);
+			if (!room) {
+				ibds_count(port, sq_full);
+				err = -ENOMEM;
+				break;
+			}
+		}
+		room--;
+		n++;
+		sq->posted++;
+		direct = ibds_sq_post(qp, wr, direct, &later);
+	}
+	if (unlikely(sq->head != sq->tail))
+		ibds_sq_run(qp, &later, false);
+	ns = READ_ONCE(port->faults.doorbell_ns);
+	if (unlikely(ns))
+		ndelay(ns);
+out:
+	spin_unlock_irqrestore(&sq->lock, flags);
+	if (unlikely(!list_empty(&later)))
+		ibds_later_run(&later);
+	rcu_read_unlock();
+
+	ibds_count(port, tx_doorbells);
+	ibds_count_add(port, tx_wrs, n);
+	if (unlikely(err))
+		*bad = wr;
+	return err;
+}
