@@ -9,8 +9,8 @@ import re
 import threading
 
 from lib import (Flood, Stream, Tracer, UdpSink, defer, ends, fixed_in_ours,
-                 ip, kmsg_since, ksft_eq, ksft_ge, ksft_le, ksft_lt, ksft_pr,
-                 main, neigh_flush, ping_ok, read_int, slow, sm, tcp_transfer,
+                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_le,
+                 ksft_lt, ksft_pr, main, neigh_flush, ours_only, ping_ok, read_int, slow, sm, tcp_transfer,
                  timeout, udp_exchange, wait_until)
 from lib.traffic import _addr, udp_send
 
@@ -213,6 +213,30 @@ def test_reregister_multicast_gap():
                 time.sleep(0.01)
         got = sink.collect(number, slow(1))
         ksft_eq(got, number, "datagrams of the group")
+
+
+@ours_only("the in-tree module complains in the log, which fails the run")
+def test_equal_names():
+    """Interfaces with equal names in different namespaces: no confusion."""
+    pair = ends()
+    place = kmsg_tail()
+    names = [end.ifname for end in pair]
+
+    def rename(end, name):
+        end.set("down")
+        end.set(f"name {name}")
+        end.ifname = name
+        end.up()
+
+    for end, name in zip(pair, names):
+        defer(rename, end, name)
+    for end in pair:
+        rename(end, "same0")
+    for end in pair:
+        end.wait_carrier()
+    pair.wait_ping()
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+    ksft_eq(kmsg_since(place, "already present|duplicate"), [])
 
 
 @timeout(60)

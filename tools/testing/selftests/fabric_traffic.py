@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The distribution's module on the fabric, in datagram and connected mode."""
 
-from lib import (any_ends, defer, ends, fabric, ksft_eq, ksft_ge, ksft_gt,
-                 main, mcast_receiver, mcast_sender, ping_ok, port, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib import (Flood, Stream, any_ends, defer, ends, fabric, hca, ksft_eq,
+                 ksft_ge, ksft_gt, main, mcast_receiver, mcast_sender,
+                 ping_ok, port, slow, sm, tcp_transfer, timeout, udp_exchange,
+                 wait_until, write)
+from lib.ipoib import forget
 from lib.traffic import udp_send
 
 BOOT = {"ipoib": "stock", "hcas": 2, "seconds": 45}
@@ -125,7 +127,6 @@ def test_connected_loss():
     pair.wait_ping(20)
 
 
-@timeout(90)
 def test_link_flap():
     """A cable is pulled and put back."""
     pair = ends()
@@ -136,6 +137,36 @@ def test_link_flap():
     pair.b.wait_carrier()
     pair.wait_ping()
     strict(pair)
+
+
+def test_sm_restart():
+    """OpenSM restarts under traffic."""
+    pair = ends()
+    stream = Stream(pair.a, pair.b, rate=4 << 20)
+    defer(stream.abort)
+    sm.restart()
+    sm.answers()
+    stream.wait_progress()
+    stream.finish()
+    multicast(pair, "239.9.0.3")
+    strict(pair)
+
+
+@timeout(90)
+def test_hot_unplug():
+    """HCAs are pulled under traffic and plugged in again."""
+    for _ in range(3):
+        for number in (2, 3):
+            hca(number).plug()
+            port(number).wait_active()
+        pair = any_ends(port(2), port(3), ("h3", "h4"), 3)
+        with Flood(pair.a, pair.b.v4, 700, gap=0.001, burst=8), \
+                Flood(pair.b, pair.a.v4, 700, gap=0.001, burst=8):
+            tcp_transfer(pair.a, pair.b, 1 << 20)
+            for number in (2, 3):
+                hca(number).unplug()
+        forget(pair)
+    ksft_eq(len(fabric.hcas()), 2)
 
 
 if __name__ == "__main__":

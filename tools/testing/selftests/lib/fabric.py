@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from .ksft import Failed, defer
+from .ksft import Failed, defer, ksft_pr
 from .utils import (cmd, exists, pids_of, read, read_int, slow,
                     wait_until, write)
 
@@ -213,6 +213,7 @@ class Fabric:
 
     def add_hca(self, number, **caps):
         """A new HCA until the end of the case, with its ports active."""
+        sm.revive()
         new = Hca(number)
         new.plug(**caps)
         defer(lambda: new.exists() and new.unplug())
@@ -273,7 +274,8 @@ class Sm:
 
     def spawn(self, where, priority=0, conf=None, args=()):
         """Start one more, on a port of choice; its process id."""
-        words = ["opensm", "-g", f"{where.guid():#x}", "-p", str(priority),
+        words = ["opensm", "-d1", "-g", f"{where.guid():#x}", "-p",
+                 str(priority),
                  "-P", self.PARTITIONS, "-f", f"{self.LOG}.{where.hca.number}",
                  *self.config(conf), *args]
         env = dict(os.environ, OSM_TMP_DIR="/var/log",
@@ -307,6 +309,13 @@ class Sm:
         if not self.running():
             self.start()
         self.answers()
+
+    def revive(self):
+        """Start it if it died: OpenSM does not survive every hot plugging."""
+        if not self.running() and exists("/run/opensm.pid"):
+            ksft_pr("OpenSM is gone: starting it again")
+            self.start()
+            self.answers()
 
     def sweep(self):
         """Have it read its partitions again and sweep."""

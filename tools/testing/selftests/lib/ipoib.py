@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-from .fabric import fabric, hca
+from .fabric import fabric, hca, sm
 from .ksft import Failed, SetupFailed, defer, ksft_pr
 from .netns import ROOT, Netns, known
 from .traffic import neigh_flush, ping
@@ -302,6 +302,7 @@ def any_ends(first, second, names=("h1", "h2"), net=0, keep=True,
         if {*other[:2], *other[2]} & {*key[:2], *names}:
             del _pairs[other]
             value.drop()
+    sm.revive()
     fabric.clear_faults()
     ensure_module()
     pair = Ends(first, second, names, net, kinds)
