@@ -1040,6 +1040,7 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 		ret = ipoib_ud_create_qp(dev);
 	if (ret) {
 		/* No SRQ, or one that this HCA does not let a UD QP use. */
+		ipoib_channel_drop_srq(&port->channel);
 		ret = ipoib_ud_private_rxq(dev);
 		if (ret)
 			goto err_free_txq;

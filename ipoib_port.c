@@ -180,6 +180,20 @@ void ipoib_channel_destroy(struct ipoib_channel *ch)
 }
 
 /**
+ * ipoib_channel_drop_srq - the first QP could not be made with the SRQ
+ * @ch: channel
+ *
+ * Then no other will, and its buffers need not be there.
+ */
+void ipoib_channel_drop_srq(struct ipoib_channel *ch)
+{
+	if (!ch->rxq.srq || !list_empty(&ch->port->devs))
+		return;
+	ib_destroy_srq(ch->rxq.srq);
+	ch->rxq.srq = NULL;
+}
+
+/**
  * ipoib_channel_get - an interface comes up
  * @ch: channel
  *
