@@ -67,7 +67,18 @@ class Port:
                 for line in self.get("pkeys").splitlines()]
 
     def wait_active(self, limit=20):
-        wait_until(self.active, limit, f"{self} active", interval=0.1)
+        """
+        Wait until the SM has made it active.
+
+        OpenSM takes ten traps in a row for babble, and its sweep clears the
+        switch's note of a change that came too late for that sweep: where it
+        lets a port lie, it is told to sweep.
+        """
+        try:
+            wait_until(self.active, 4, f"{self} active", interval=0.1)
+        except Failed:
+            sm.sweep()
+            wait_until(self.active, limit, f"{self} active", interval=0.1)
 
     # what the simulator says
     def counters(self):
@@ -219,14 +230,8 @@ class Fabric:
         defer(lambda: new.exists() and new.unplug())
         wait_until(lambda: len(new.ports()) == caps.get("ports", 1), 5,
                    f"{new} registered")
-        # After ten traps in a row OpenSM takes them for babble, and it clears
-        # the switch's note of a change that its sweep came too early to see.
         for each in new.ports():
-            try:
-                each.wait_active(3)
-            except Failed:
-                sm.sweep()
-                each.wait_active()
+            each.wait_active()
         return new
 
 

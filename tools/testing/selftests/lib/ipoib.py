@@ -187,6 +187,7 @@ class End:
             return False
 
     def wait_carrier(self, limit=15):
+        self.port.wait_active()
         wait_until(self.carrier, limit, f"carrier of {self}", interval=0.1)
 
     def wait_no_carrier(self, limit=10):
