@@ -226,6 +226,19 @@ def test_send_error():
     tcp_transfer(pair.b, pair.a, 2 << 20)
 
 
+@timeout(60)
+@ours_differs("the in-tree module looks at its QP only when a send fails")
+def test_send_queue_error():
+    """The send queue stops by itself (SQE): the interface heals."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    for _ in range(3):
+        pair.a.port.hca.set("qp_error", f"sqe {pair.a.qpn()}")
+        pair.wait_ping(10)
+        pair.wait_ping(10, reverse=True)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
 @ours_differs("the in-tree module does not count sends that failed")
 def test_send_error_counted():
     """Sends that fail are counted as errors."""
@@ -269,6 +282,26 @@ def test_wedged_close():
     pair.a.wait_carrier()
     pair.wait_ping()
     tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(60)
+def test_wedged_all_close():
+    """Management is wedged as well: close does not wait for that either."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    faults = [pair.a.port.fault(name, 1)
+              for name in ("wedged", "wedged_special")]
+    with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001), \
+            Flood(pair.a, "239.1.9.1", 200, gap=0.01):
+        time.sleep(0.3)
+        took = timed(pair.a.set, "down", timeout=slow(40))
+    ksft_pr(f"down took {took:.2f} s")
+    for fault in faults:
+        fault.exec()
+    pair.a.up()
+    pair.a.wait_carrier(30)
+    pair.wait_ping(20)
+    ksft_lt(took, 6, "seconds to close")
 
 
 @timeout(60)

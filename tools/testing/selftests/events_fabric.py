@@ -324,6 +324,31 @@ def test_pkey_removed():
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
+@timeout(90)
+def test_pkey_index_0():
+    """Another P_Key comes to index 0 on both sides: the interfaces follow."""
+    pair = hosts()
+    keys = pair.a.port.pkeys()
+    ksft_eq(keys[:2], pair.b.port.pkeys()[:2])
+
+    def place(first, second):
+        for end in pair:
+            end.port.set("set_pkey", f"0 {first:#x}")
+            end.port.set("set_pkey", f"1 {second:#x}")
+        for end in pair:
+            wait_until(lambda e=end: int(e.read("pkey"), 16) == first, 10,
+                       f"P_Key of {end}")
+            ksft_eq(end.read("broadcast").replace(":", "")[16:20],
+                    f"{first:04x}", "P_Key in the broadcast address")
+            end.wait_carrier(20)
+        pair.wait_ping(20)
+
+    defer(place, keys[0], keys[1])
+    place(keys[1], keys[0])
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
 def test_violations_counted():
     """Packets with a P_Key that the receiver lacks are counted there."""
     pair = hosts()
