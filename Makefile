@@ -9,6 +9,10 @@ ifneq ($(KERNELRELEASE),)
 ifneq ($(KBUILD_EXTMOD),)
 CONFIG_INFINIBAND_IPOIB := m
 CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
+ifneq ($(CONFIG_KUNIT),)
+CONFIG_INFINIBAND_IPOIB_KUNIT_TEST := m
+ccflags-y += -DCONFIG_INFINIBAND_IPOIB_KUNIT_TEST_MODULE=1
+endif
 
 ipoib-options := DEBUG DEBUG_DATA
 # What the kernel's configuration says does not bind this build.
@@ -20,7 +24,9 @@ ccflags-y += $(foreach option,$(ipoib-options), \
 	     -DCONFIG_INFINIBAND_IPOIB_$(option)=1))
 endif
 ifneq ($(wildcard $(src)/compat/ipoib_compat.h),)
-ccflags-y += -include $(src)/compat/ipoib_compat.h
+compat := $(src)/compat
+include $(compat)/Makefile.compat
+ccflags-y += -include $(compat)/ipoib_compat.h $(compat-flags)
 endif
 endif
 
@@ -28,8 +34,11 @@ obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
 
 ib_ipoib-y := ipoib_main.o ipoib_port.o ipoib_ib.o ipoib_path.o \
 	      ipoib_multicast.o ipoib_netlink.o ipoib_sysfs.o \
-	      ipoib_ethtool.o
+	      ipoib_ethtool.o ipoib_proto.o ipoib_rules.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
+
+obj-$(CONFIG_INFINIBAND_IPOIB_KUNIT_TEST) += ib_ipoib_test.o
+ib_ipoib_test-y := ipoib_test.o
 
 # Trace headers are found beside the sources.
 CFLAGS_ipoib_main.o := -I$(src)
@@ -46,6 +55,8 @@ else # called by hand
 KERNEL ?= 6.12
 VM := tools/testing/vm
 FABRIC := tools/testing/ibdevsim
+BROKEN := tools/testing/broken
+OUT := build
 
 # The running kernel's for "make install", or what the user says; else a
 # Debian kernel from the cache.
@@ -61,8 +72,11 @@ endif
 RELEASE = $(eval RELEASE := $$(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 	$(KDIR)/include/generated/utsrelease.h))$(RELEASE)
 
+# A kernel that is too new for this machine's compiler says so with a file.
+CHROOT = $(if $(wildcard $(KDIR)/../../../.chroot),$(VM)/chroot run)
+
 # Without pahole there is no BTF for modules; nobody misses it.
-KBUILD = +@$(MAKE) -C $(KDIR) M=$(CURDIR)/$(1) \
+KBUILD = +@$(CHROOT) $(MAKE) -C $(KDIR) M=$(CURDIR)/$(1) \
 	CONFIG_DEBUG_INFO_BTF_MODULES= $(2) modules
 
 # One build at a time and per kernel, on links to the sources, so that objects
@@ -92,8 +106,13 @@ define write-config
 	done > $(1)/.config.new
 	@cmp -s $(1)/.config.new $(1)/ipoib_config.h || \
 		cp $(1)/.config.new $(1)/ipoib_config.h
+	$(call link-compat,$(1))
+endef
+
+# What older kernels lack, with links as for the rest
+define link-compat
 	@mkdir -p $(1)/compat
-	@[ ! -d compat ] || cp -rsf $(CURDIR)/compat/. $(1)/compat/
+	@cp -rsf $(CURDIR)/compat/. $(1)/compat/
 endef
 
 CONFIG_WORDS = $(foreach o,$(OPTIONS),CONFIG_INFINIBAND_IPOIB_$(o)=$(CONFIG_INFINIBAND_IPOIB_$(o)))
@@ -102,7 +121,7 @@ SOURCES = $(wildcard *.c *.h) Makefile
 all: modules
 
 # kbuild is started under a lock: other people's runs build too.
-LOCKED := modules fabric interop
+LOCKED := modules fabric interop broken
 ifeq ($(IPOIB_BUILD_LOCKED),)
 
 $(LOCKED):
@@ -113,25 +132,30 @@ $(LOCKED):
 else
 
 modules:
-	$(call write-config,build/$(RELEASE)/ib_ipoib)
-	$(call build,build/$(RELEASE)/ib_ipoib,$(SOURCES),$(CONFIG_WORDS))
+	$(call write-config,$(OUT)/$(RELEASE)/ib_ipoib)
+	$(call build,$(OUT)/$(RELEASE)/ib_ipoib,$(SOURCES),$(CONFIG_WORDS) \
+		$(if $(filter gcov,$(KERNEL)),GCOV_PROFILE=y))
 ifneq ($(DEFAULT),)
-	$(call update,build/$(RELEASE)/ib_ipoib/ib_ipoib.ko,ib_ipoib.ko)
+	$(call update,$(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko,ib_ipoib.ko)
 endif
 
 fabric:
-	$(call build,build/$(RELEASE)/ibdevsim,$(wildcard $(FABRIC)/*.c \
+	$(call link-compat,$(OUT)/$(RELEASE)/ibdevsim)
+	$(call build,$(OUT)/$(RELEASE)/ibdevsim,$(wildcard $(FABRIC)/*.c \
 		$(FABRIC)/*.h $(FABRIC)/Makefile $(FABRIC)/Kbuild))
 ifneq ($(DEFAULT),)
-	$(call update,build/$(RELEASE)/ibdevsim/ibdevsim.ko,$(FABRIC)/ibdevsim.ko)
+	$(call update,$(OUT)/$(RELEASE)/ibdevsim/ibdevsim.ko,$(FABRIC)/ibdevsim.ko)
 endif
 
 interop:
-	$(call write-config,build/$(RELEASE)/interop)
-	$(call build,build/$(RELEASE)/interop,$(SOURCES),$(CONFIG_WORDS) IPOIB_INTEROP=1)
+	$(call write-config,$(OUT)/$(RELEASE)/interop)
+	$(call build,$(OUT)/$(RELEASE)/interop,$(SOURCES),$(CONFIG_WORDS) IPOIB_INTEROP=1)
 ifneq ($(DEFAULT),)
-	$(call update,build/$(RELEASE)/interop/ib_ipoib_interop.ko,build/interop/ib_ipoib_interop.ko)
+	$(call update,$(OUT)/$(RELEASE)/interop/ib_ipoib_interop.ko,build/interop/ib_ipoib_interop.ko)
 endif
+
+broken:
+	$(call build,$(OUT)/$(RELEASE)/broken,$(wildcard $(BROKEN)/*.c $(BROKEN)/Makefile))
 
 endif
 
@@ -139,7 +163,14 @@ setup:
 	@$(VM)/setup
 
 check: setup
-	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)'
+	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' \
+		DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
+
+build-all-kernels: setup
+	@tools/testing/build-all-kernels
+
+unit:
+	@$(MAKE) -s -C tools/testing/unit
 
 demo: setup
 	@tools/testing/demo
@@ -150,7 +181,7 @@ shell: setup
 
 DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
-	install -D -m 644 build/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
+	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
@@ -159,13 +190,22 @@ clean:
 	find tools -name __pycache__ -prune -exec rm -rf {} +
 
 help:
-	@echo 'make              build ib_ipoib.ko (KERNEL=6.12 or 6.1, fetched if needed;'
-	@echo '                  KDIR=DIR for other headers, such as those of the running'
-	@echo '                  kernel: KDIR=/lib/modules/$$(uname -r)/build)'
+	@echo 'make              build ib_ipoib.ko (KERNEL=6.12, 6.1, 6.18 or newest, which is'
+	@echo '                  fetched if needed; KDIR=DIR for other headers, such as those of'
+	@echo '                  the running kernel: KDIR=/lib/modules/$$(uname -r)/build)'
 	@echo 'make W=1 C=1      the same with more warnings, and sparse'
+	@echo 'make build-all-kernels  build for all of these kernels, and within the'
+	@echo '                  newest one'"'"'s source tree; a warning is an error'
 	@echo 'make demo         two hosts on a simulated fabric, shown to a person'
 	@echo 'make check        run the tests; T=NAME selects some, IPOIB=stock tests the'
-	@echo '                  module of the distribution, KERNEL=6.1 another kernel'
+	@echo '                  module of the distribution, KERNEL=6.1 or newest another'
+	@echo '                  kernel'
+	@echo 'make check DEBUG=1     run them on a kernel with everything that finds'
+	@echo '                  defects: KASAN, lockdep, kmemleak and others'
+	@echo 'make check COVERAGE=1  say which lines of the driver the tests run; report'
+	@echo '                  in build/coverage'
+	@echo 'make unit         the tests of what needs no device, in user space; also part of'
+	@echo '                  make check'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make setup        install what all of this needs (Debian 12, as root)'
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
@@ -174,6 +214,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) setup check demo shell install clean help
+.PHONY: all $(LOCKED) setup check build-all-kernels unit demo shell install clean help
 
 endif

@@ -19,11 +19,13 @@
 #include <linux/skbuff.h>
 #include <linux/timer.h>
 #include <linux/u64_stats_sync.h>
-#include <linux/unaligned.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_pack.h>
 #include <rdma/ib_sa.h>
 #include <rdma/ib_verbs.h>
+
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
 
 struct page_pool;
 struct rtnl_link_ops;
@@ -40,42 +42,7 @@ struct rtnl_link_ops;
 #define IPOIB_KIND		"ipoib"
 #endif
 
-/* ---- wire format (RFC 4391 section 6 and 9.1.1) ------------------------- */
-
 #define IPOIB_GRH_LEN		((u32)sizeof(struct ib_grh))
-#define IPOIB_ENCAP_LEN		4
-#define IPOIB_HARD_LEN		(INFINIBAND_ALEN + IPOIB_ENCAP_LEN)
-#define IPOIB_QPN_MASK		0xffffff
-#define IPOIB_PKEY_FULL		0x8000	/* full membership bit of a P_Key */
-
-/**
- * struct ipoib_encap - encapsulation header, RFC 4391 section 6
- * @proto: Ethertype
- * @reserved: sent as zero, ignored on receipt
- */
-struct ipoib_encap {
-	__be16 proto;
-	__be16 reserved;
-};
-
-/*
- * Link-layer address: a flags octet, a 24-bit QPN, the port's GID (RFC 4391
- * section 9.1.1).  It stands at odd places in packets, hence the accessors.
- */
-static inline u32 ipoib_addr_qpn(const u8 *addr)
-{
-	return get_unaligned_be32(addr) & IPOIB_QPN_MASK;
-}
-
-static inline const union ib_gid *ipoib_addr_gid(const u8 *addr)
-{
-	return (const union ib_gid *)(addr + 4);
-}
-
-static inline bool ipoib_addr_is_multicast(const u8 *addr)
-{
-	return addr[4] == 0xff;
-}
 
 /* Note that something was used; the cache line is written once a tick. */
 static inline void ipoib_stamp(unsigned long *stamp)
@@ -106,8 +73,6 @@ struct ipoib_rx_slot {
 	void *tail;
 	bool posted;
 };
-
-#define IPOIB_RX_HEAD		2048	/* octets after the GRH in the head */
 
 /**
  * struct ipoib_rxq - receive buffers of an SRQ, or of one QP without SRQ
@@ -197,25 +162,6 @@ struct ipoib_channel {
 };
 
 /* ---- port: ipoib_port.c ------------------------------------------------- */
-
-/**
- * enum ipoib_event - what an interface still has to do; bits are independent
- * @IPOIB_EV_REVALIDATE: the SM is new or asked for it: keep forwarding with
- *	what is known, join again and refresh paths in the background
- * @IPOIB_EV_REJOIN: LID, prefix or link changed: the same, and tell the peers
- * @IPOIB_EV_PORT: port state may have changed: carrier, address
- * @IPOIB_EV_PKEY: P_Key table changed: rebuild the QP if its index moved
- * @IPOIB_EV_SQ_ERROR: a send failed; the QP may be in SQE
- * @IPOIB_EV_RESTART: the QP is broken or stuck: rebuild it
- */
-enum ipoib_event {
-	IPOIB_EV_REVALIDATE,
-	IPOIB_EV_REJOIN,
-	IPOIB_EV_PORT,
-	IPOIB_EV_PKEY,
-	IPOIB_EV_SQ_ERROR,
-	IPOIB_EV_RESTART,
-};
 
 /**
  * struct ipoib_port - what all interfaces of one HCA port share
@@ -439,22 +385,6 @@ struct ipoib_ah {
 	struct list_head entry;
 };
 
-/**
- * enum ipoib_path_state - life of a path
- * @IPOIB_PATH_IDLE: nothing known, nobody asks
- * @IPOIB_PATH_QUEUED: waits for a place among the queries
- * @IPOIB_PATH_QUERY: the SA was asked
- * @IPOIB_PATH_VALID: the record is known
- * @IPOIB_PATH_BACKOFF: the SA did not answer; asked again later
- */
-enum ipoib_path_state {
-	IPOIB_PATH_IDLE,
-	IPOIB_PATH_QUEUED,
-	IPOIB_PATH_QUERY,
-	IPOIB_PATH_VALID,
-	IPOIB_PATH_BACKOFF,
-};
-
 struct ipoib_path_key {
 	union ib_gid dgid;
 	union ib_gid sgid;
@@ -541,20 +471,6 @@ struct ipoib_neighs {
 };
 
 /* ---- multicast: ipoib_multicast.c --------------------------------------- */
-
-/**
- * enum ipoib_mcast_state - membership of a group as the SA sees it
- * @IPOIB_MCAST_IDLE: not a member; to be joined when its time comes
- * @IPOIB_MCAST_JOINING: the SA was asked
- * @IPOIB_MCAST_JOINED: the SA said yes; the QP is not attached yet
- * @IPOIB_MCAST_MEMBER: attached, sending and receiving
- */
-enum ipoib_mcast_state {
-	IPOIB_MCAST_IDLE,
-	IPOIB_MCAST_JOINING,
-	IPOIB_MCAST_JOINED,
-	IPOIB_MCAST_MEMBER,
-};
 
 /**
  * struct ipoib_mcast - a multicast group
@@ -754,7 +670,6 @@ void ipoib_neigh_stop(struct ipoib_dev *dev);
 netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr, __be16 proto);
 void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
-const char *ipoib_path_state_name(enum ipoib_path_state state);
 
 /* ---- ipoib_multicast.c -------------------------------------------------- */
 
@@ -768,9 +683,6 @@ void ipoib_mcast_detach_all(struct ipoib_dev *dev);
 bool ipoib_mcast_is_up(struct ipoib_dev *dev);
 netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr);
-void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
-		      union ib_gid *mgid);
-const char *ipoib_mcast_state_name(enum ipoib_mcast_state state);
 
 /* ---- ipoib_netlink.c, ipoib_sysfs.c, ipoib_ethtool.c, ipoib_fs.c -------- */
 

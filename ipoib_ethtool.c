@@ -18,38 +18,12 @@ static void ipoib_get_drvinfo(struct net_device *ndev,
 	strscpy(info->driver, IPOIB_NAME, sizeof(info->driver));
 }
 
-/* Mbit/s of one lane by LinkSpeedActive, IBA volume 1 section 14.2.5.6. */
-static const struct {
-	u16 speed;
-	u32 mbps;
-} ipoib_lane_speeds[] = {
-	{ IB_SPEED_SDR,		2500 },
-	{ IB_SPEED_DDR,		5000 },
-	{ IB_SPEED_QDR,		10000 },
-	{ IB_SPEED_FDR10,	10000 },
-	{ IB_SPEED_FDR,		14000 },
-	{ IB_SPEED_EDR,		25000 },
-	{ IB_SPEED_HDR,		50000 },
-	{ IB_SPEED_NDR,		100000 },
-	{ IB_SPEED_XDR,		200000 },
-};
-
-static int ipoib_lane_speed(u16 speed)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(ipoib_lane_speeds); i++)
-		if (ipoib_lane_speeds[i].speed == speed)
-			return ipoib_lane_speeds[i].mbps;
-	return SPEED_UNKNOWN;
-}
-
 static int ipoib_get_link_ksettings(struct net_device *ndev,
 				    struct ethtool_link_ksettings *cmd)
 {
 	struct ipoib_port *port = ipoib_priv(ndev)->port;
 	struct ib_port_attr attr;
-	int lane, width, ret;
+	int ret;
 
 	cmd->base.speed = SPEED_UNKNOWN;
 	cmd->base.duplex = DUPLEX_UNKNOWN;
@@ -61,12 +35,10 @@ static int ipoib_get_link_ksettings(struct net_device *ndev,
 	ret = ib_query_port(port->ca, port->num, &attr);
 	if (ret)
 		return ret;
-	lane = ipoib_lane_speed(attr.active_speed);
-	width = ib_width_enum_to_int(attr.active_width);
-	if (lane != SPEED_UNKNOWN && width > 0) {
-		cmd->base.speed = lane * width;
+	cmd->base.speed = ipoib_link_speed(attr.active_speed,
+				ib_width_enum_to_int(attr.active_width));
+	if (cmd->base.speed != SPEED_UNKNOWN)
 		cmd->base.duplex = DUPLEX_FULL;
-	}
 	return 0;
 }
 

@@ -17,11 +17,8 @@
  * RFC 4391 sections 6 (encapsulation) and 4 (Q_Key, MTU of the link); IBA
  * volume 1 chapters 10 and 11 (verbs, QP states).
  */
-#include <linux/icmpv6.h>
-#include <linux/if_arp.h>
-#include <linux/ipv6.h>
 #include <linux/tcp.h>
-#include <net/ndisc.h>
+#include <net/gro.h>
 #include <net/netdev_queues.h>
 #include <net/page_pool/helpers.h>
 
@@ -205,8 +202,8 @@ int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size)
 {
 	u32 i;
 
-	rxq->slots = kvcalloc(size, sizeof(*rxq->slots), GFP_KERNEL);
-	rxq->free = kvcalloc(size, sizeof(*rxq->free), GFP_KERNEL);
+	rxq->slots = kvzalloc_objs(*rxq->slots, size);
+	rxq->free = kvzalloc_objs(*rxq->free, size);
 	if (!rxq->slots || !rxq->free) {
 		ipoib_rxq_free(rxq);
 		return -ENOMEM;
@@ -288,46 +285,17 @@ static noinline void ipoib_rx_error(struct ipoib_dev *dev,
  * A peer's LID shows in what it sends.  ARP and neighbour discovery carry its
  * link-layer address, so a path that leads elsewhere is found out here.
  */
-static noinline void ipoib_rx_learn_arp(struct ipoib_dev *dev, const void *pkt,
-					u32 len, u16 slid)
-{
-	const struct arphdr *arp = pkt;
-
-	if (len >= sizeof(*arp) + INFINIBAND_ALEN &&
-	    arp->ar_hrd == htons(ARPHRD_INFINIBAND) &&
-	    arp->ar_hln == INFINIBAND_ALEN)
-		ipoib_path_learn(dev, pkt + sizeof(*arp), slid);
-}
-
-static noinline void ipoib_rx_learn_nd(struct ipoib_dev *dev, const void *pkt,
-				       u32 len, u16 slid)
-{
-	const struct nd_msg *nd = pkt + sizeof(struct ipv6hdr);
-	const u8 *opt = nd->opt;
-
-	/* The option: type, length in octets of eight, 2 of padding. */
-	if (len < sizeof(struct ipv6hdr) + sizeof(*nd) + 4 + INFINIBAND_ALEN)
-		return;
-	if (nd->icmph.icmp6_type != NDISC_NEIGHBOUR_SOLICITATION &&
-	    nd->icmph.icmp6_type != NDISC_NEIGHBOUR_ADVERTISEMENT)
-		return;
-	if ((opt[0] == ND_OPT_SOURCE_LL_ADDR ||
-	     opt[0] == ND_OPT_TARGET_LL_ADDR) && opt[1] == 3)
-		ipoib_path_learn(dev, opt + 4, slid);
-}
-
 static void ipoib_rx_learn(struct ipoib_dev *dev, __be16 proto,
 			   const void *pkt, u32 len, u16 slid)
 {
-	const struct ipv6hdr *ip6 = pkt;
+	const u8 *addr;
 
-	if (likely(proto == htons(ETH_P_IP)))
+	if (likely(proto == htons(ETH_P_IP)) ||
+	    !ipoib_may_tell_addr(proto, pkt, len))
 		return;
-	if (proto == htons(ETH_P_ARP))
-		ipoib_rx_learn_arp(dev, pkt, len, slid);
-	else if (proto == htons(ETH_P_IPV6) && len >= sizeof(*ip6) &&
-		 unlikely(ip6->nexthdr == IPPROTO_ICMPV6))
-		ipoib_rx_learn_nd(dev, pkt, len, slid);
+	addr = ipoib_told_addr(proto, pkt, len);
+	if (addr)
+		ipoib_path_learn(dev, addr, slid);
 }
 
 /* How a packet with a multicast DGID is classed; false: it is our own. */
@@ -509,7 +477,7 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 
 static u32 ipoib_txq_free(const struct ipoib_txq *txq)
 {
-	return txq->size - (txq->head - READ_ONCE(txq->tail));
+	return ipoib_ring_free(txq->size, txq->head, READ_ONCE(txq->tail));
 }
 
 static void ipoib_tx_unmap(struct ipoib_txq *txq, struct ipoib_tx_slot *slot)
@@ -584,7 +552,7 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 		return;
 	}
 	/* Not in flight: left over from a rebuilt QP. */
-	if (unlikely(seq - txq->tail >= READ_ONCE(txq->head) - txq->tail))
+	if (unlikely(!ipoib_ring_holds(READ_ONCE(txq->head), txq->tail, seq)))
 		return;
 	if (unlikely(wc->status != IB_WC_SUCCESS))
 		ipoib_tx_error(txq, wc);
@@ -691,10 +659,7 @@ static void ipoib_txq_timer(struct timer_list *t)
 
 	if (READ_ONCE(txq->head) == tail)
 		return;
-	if (tail == txq->timer_tail)
-		txq->idle = min(2 * txq->idle, HZ / 10UL);
-	else
-		txq->idle = 1;
+	txq->idle = ipoib_tx_idle(txq->idle, tail != txq->timer_tail);
 	txq->timer_tail = tail;
 	napi_schedule(&txq->ch->napi);
 	mod_timer(&txq->timer, jiffies + txq->idle);
@@ -899,7 +864,7 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 {
 	struct ipoib_txq *txq;
 
-	txq = kzalloc(sizeof(*txq), GFP_KERNEL);
+	txq = kzalloc_obj(*txq);
 	if (!txq)
 		return NULL;
 	txq->dev = dev;
@@ -907,9 +872,8 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 	txq->nq = netdev_get_tx_queue(dev->ndev, 0);
 	txq->size = dev->port->sendq_size;
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
-	txq->slots = kvcalloc(txq->size, sizeof(*txq->slots), GFP_KERNEL);
-	txq->chain = kcalloc(IPOIB_POST_BATCH, sizeof(*txq->chain),
-			     GFP_KERNEL);
+	txq->slots = kvzalloc_objs(*txq->slots, txq->size);
+	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
 	if (!ib_uses_virt_dma(dev->port->ca))
 		txq->map = kvcalloc(txq->size,
 				    IPOIB_MAX_SGE * sizeof(*txq->map),
@@ -1000,7 +964,7 @@ static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 	struct ipoib_ud *ud = &dev->ud;
 	int ret;
 
-	ud->rxq = kzalloc(sizeof(*ud->rxq), GFP_KERNEL);
+	ud->rxq = kzalloc_obj(*ud->rxq);
 	if (!ud->rxq)
 		return -ENOMEM;
 	ret = ipoib_rxq_alloc(ud->rxq, &dev->port->channel,

@@ -79,13 +79,6 @@ MODULE_PARM_DESC(ignore_devices, "HCAs to leave alone, separated by commas");
 struct workqueue_struct *ipoib_wq;
 struct ib_sa_client ipoib_sa;
 
-/* RFC 4391 section 4; scope link-local, P_Key in octets 8 and 9. */
-static const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
-	0x00, 0xff, 0xff, 0xff,
-	0xff, 0x12, 0x40, 0x1b, 0x00, 0x00, 0x00, 0x00,
-	0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff,
-};
-
 /* ---- transmit ----------------------------------------------------------- */
 
 /**
@@ -101,19 +94,13 @@ void ipoib_drop(struct net_device *ndev, struct sk_buff *skb,
 	kfree_skb_reason(skb, reason);
 }
 
-static bool ipoib_proto_ok(__be16 proto)
-{
-	return proto == htons(ETH_P_IP) || proto == htons(ETH_P_IPV6) ||
-	       proto == htons(ETH_P_ARP) || proto == htons(ETH_P_RARP) ||
-	       proto == htons(ETH_P_TIPC);
-}
-
 static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
 				    struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	struct ipoib_txq *txq = dev->ud.txq;
 	const struct ipoib_encap *encap;
+	netdev_tx_t ret;
 	const u8 *addr;
 
 	if (unlikely(!pskb_may_pull(skb, IPOIB_HARD_LEN)))
@@ -122,24 +109,20 @@ static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
 	encap = (const void *)(addr + INFINIBAND_ALEN);
 	if (unlikely(!ipoib_proto_ok(encap->proto)))
 		goto drop;
+	/* The TX lock's disabled BHs do not satisfy rhashtable_lookup(). */
+	rcu_read_lock();
 	if (unlikely(ipoib_addr_is_multicast(addr)))
-		return ipoib_mcast_xmit(txq, skb, addr);
-	return ipoib_neigh_xmit(txq, skb, addr, encap->proto);
+		ret = ipoib_mcast_xmit(txq, skb, addr);
+	else
+		ret = ipoib_neigh_xmit(txq, skb, addr, encap->proto);
+	rcu_read_unlock();
+	return ret;
 
 drop:
 	ipoib_dbg_data(dev, "not a packet we carry\n");
 	ipoib_drop(ndev, skb, SKB_DROP_REASON_UNHANDLED_PROTO);
 	ipoib_ud_kick(txq);
 	return NETDEV_TX_OK;
-}
-
-static void ipoib_header_fill(void *hdr, const void *daddr, __be16 proto)
-{
-	struct ipoib_encap *encap = hdr + INFINIBAND_ALEN;
-
-	memcpy(hdr, daddr, INFINIBAND_ALEN);
-	encap->proto = proto;
-	encap->reserved = 0;
 }
 
 static int ipoib_header_create(struct sk_buff *skb, struct net_device *ndev,
@@ -240,8 +223,7 @@ static void ipoib_dev_addr(const struct ipoib_dev *dev, u8 *addr)
 {
 	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
 
-	put_unaligned_be32(qpn, addr);
-	memcpy(addr + 4, &dev->local_gid, sizeof(dev->local_gid));
+	ipoib_addr_fill(addr, qpn, &dev->local_gid);
 }
 
 static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
@@ -262,9 +244,7 @@ void ipoib_dev_link_up(struct ipoib_dev *dev)
 
 static u32 ipoib_effective_mtu(const struct ipoib_dev *dev)
 {
-	u32 link = READ_ONCE(dev->mcast_mtu);
-
-	return link ? min(link, dev->admin_mtu) : dev->admin_mtu;
+	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
 }
 
 /* Under rtnl: bring what the stack sees in line with what the fabric said. */
@@ -381,7 +361,7 @@ static int ipoib_stop(struct net_device *ndev)
 static void ipoib_dev_set_pkey(struct ipoib_dev *dev, u16 pkey)
 {
 	dev->pkey = pkey;
-	put_unaligned_be16(pkey, &dev->ndev->broadcast[8]);
+	ipoib_addr_set_pkey(dev->ndev->broadcast, pkey);
 }
 
 /* The P_Key table changed.  The parent's key is the one at index 0. */
@@ -392,8 +372,8 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 
 	if (ib_query_pkey(dev->port->ca, dev->port->num, 0, &pkey))
 		return;
-	pkey |= IPOIB_PKEY_FULL;
-	if (pkey != IPOIB_PKEY_FULL && pkey != dev->pkey) {
+	pkey = ipoib_pkey_full(pkey);
+	if (ipoib_pkey_valid(pkey) && pkey != dev->pkey) {
 		netdev_info(dev->ndev, "P_Key is %#06x now, was %#06x\n",
 			    pkey, dev->pkey);
 		if (dev->open)
@@ -572,14 +552,14 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	ret = ib_query_port(dev->port->ca, dev->port->num, &attr);
 	if (ret)
 		return ret;
-	mtu = ib_mtu_enum_to_int(attr.max_mtu);
+	mtu = ipoib_ud_mtu(attr.max_mtu);
 	if (mtu < 0)
-		return -EINVAL;
-	dev->ndev->max_mtu = mtu - IPOIB_ENCAP_LEN;
+		return mtu;
+	dev->ndev->max_mtu = mtu;
 	dev->ndev->min_mtu = ETH_MIN_MTU + IPOIB_ENCAP_LEN;
-	dev->ndev->mtu = dev->ndev->max_mtu;
-	dev->admin_mtu = dev->ndev->max_mtu;
-	dev->ud.max_len = mtu;
+	dev->ndev->mtu = mtu;
+	dev->admin_mtu = mtu;
+	dev->ud.max_len = mtu + IPOIB_ENCAP_LEN;
 	return 0;
 }
 
@@ -715,32 +695,15 @@ struct ipoib_ca {
 
 static struct ib_client ipoib_client;
 
-static bool ipoib_ignored(const struct ib_device *ca)
-{
-	const char *list = ipoib_ignore_devices;
-	const char *name = dev_name(&ca->dev);
-	size_t len = strlen(name);
-
-	while (list && *list) {
-		if (!strncmp(list, name, len) &&
-		    (list[len] == ',' || !list[len]))
-			return true;
-		list = strchr(list, ',');
-		if (list)
-			list++;
-	}
-	return false;
-}
-
 static int ipoib_add_one(struct ib_device *ca)
 {
 	struct ipoib_ca *data;
 	u32 n = 0;
 	u32 num;
 
-	if (ipoib_ignored(ca))
+	if (ipoib_name_listed(ipoib_ignore_devices, dev_name(&ca->dev)))
 		return -EOPNOTSUPP;
-	data = kzalloc(struct_size(data, port, ca->phys_port_cnt), GFP_KERNEL);
+	data = kzalloc_flex(*data, port, ca->phys_port_cnt);
 	if (!data)
 		return -ENOMEM;
 	data->num = ca->phys_port_cnt;
@@ -830,7 +793,7 @@ static struct net_device *ipoib_port_match(struct ipoib_port *port, u16 pkey,
 	mutex_lock(&port->lock);
 	rcu_read_lock();
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		if (dev->pkey != (pkey | IPOIB_PKEY_FULL) ||
+		if (dev->pkey != ipoib_pkey_full(pkey) ||
 		    (gid && memcmp(gid, &dev->local_gid, sizeof(*gid))))
 			continue;
 		any = any ?: dev->ndev;
@@ -870,19 +833,14 @@ static struct ib_client ipoib_client = {
 
 /* ---- module ------------------------------------------------------------- */
 
-static unsigned int ipoib_queue_size(unsigned int size, unsigned int min)
-{
-	return clamp(roundup_pow_of_two(max(size, 1U)), min, IPOIB_QUEUE_MAX);
-}
-
 static int __init ipoib_init_module(void)
 {
 	int ret;
 
-	ipoib_sendq_size = ipoib_queue_size(min(ipoib_sendq_size, 8192U),
-					    IPOIB_SENDQ_MIN);
-	ipoib_recvq_size = ipoib_queue_size(min(ipoib_recvq_size, 8192U),
-					    IPOIB_QUEUE_MIN);
+	ipoib_sendq_size = ipoib_queue_size(ipoib_sendq_size, IPOIB_SENDQ_MIN,
+					    IPOIB_QUEUE_MAX);
+	ipoib_recvq_size = ipoib_queue_size(ipoib_recvq_size, IPOIB_QUEUE_MIN,
+					    IPOIB_QUEUE_MAX);
 	ipoib_wq = alloc_workqueue(IPOIB_NAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!ipoib_wq)
 		return -ENOMEM;

@@ -28,7 +28,6 @@
 
 #define IPOIB_MCAST_WINDOW	32
 #define IPOIB_MCAST_WAITING	64
-#define IPOIB_MCAST_BACKOFF_MAX	(16 * HZ)
 #define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
 #define IPOIB_MCAST_GC		(30 * HZ)
 
@@ -36,36 +35,13 @@
 #define IPOIB_JOIN_FULL		BIT(0)
 #define IPOIB_JOIN_SENDONLY	BIT(3)	/* send-only full member */
 
-static const char * const ipoib_mcast_states[] = {
-	[IPOIB_MCAST_IDLE]	= "idle",
-	[IPOIB_MCAST_JOINING]	= "joining",
-	[IPOIB_MCAST_JOINED]	= "joined",
-	[IPOIB_MCAST_MEMBER]	= "member",
-};
-
-const char *ipoib_mcast_state_name(enum ipoib_mcast_state state)
-{
-	return ipoib_mcast_states[state];
-}
-
-/* Legal moves: from (index) to (bits); everything may end in IDLE. */
-static const u8 ipoib_mcast_moves[] = {
-	[IPOIB_MCAST_IDLE]	= BIT(IPOIB_MCAST_JOINING) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_JOINING]	= BIT(IPOIB_MCAST_JOINED) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_JOINED]	= BIT(IPOIB_MCAST_MEMBER) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_MEMBER]	= BIT(IPOIB_MCAST_IDLE),
-};
-
 static void ipoib_mcast_move(struct ipoib_mcast *group,
 			     enum ipoib_mcast_state to, int status)
 {
 	struct ipoib_mcasts *m = &group->dev->mcast;
 
 	lockdep_assert_held(&m->lock);
-	WARN_ON_ONCE(!(ipoib_mcast_moves[group->state] & BIT(to)));
+	WARN_ON_ONCE(!ipoib_mcast_may_move(group->state, to));
 	if (group->state == IPOIB_MCAST_JOINING)
 		m->joining--;
 	if (to == IPOIB_MCAST_JOINING)
@@ -86,21 +62,10 @@ static bool ipoib_mcast_is_broadcast(const struct ipoib_mcast *group)
 	return group == rcu_access_pointer(group->dev->mcast.broadcast);
 }
 
-/**
- * ipoib_mcast_mgid - MGID of a multicast link-layer address
- * @dev: interface
- * @addr: 20 octets
- * @mgid: result
- *
- * The stack may have mapped the address before the P_Key changed, so P_Key
- * and scope are the link's whatever the address says (RFC 4391 section 4).
- */
-void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
-		      union ib_gid *mgid)
+static void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
+			     union ib_gid *mgid)
 {
-	memcpy(mgid->raw, addr + 4, sizeof(mgid->raw));
-	mgid->raw[1] = (mgid->raw[1] & 0xf0) | (dev->ndev->broadcast[5] & 0xf);
-	put_unaligned_be16(dev->pkey, &mgid->raw[4]);
+	ipoib_addr_mgid(addr, dev->ndev->broadcast, dev->pkey, mgid);
 }
 
 /* ---- objects ------------------------------------------------------------ */
@@ -112,7 +77,7 @@ static struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 	struct ipoib_mcast *group;
 
 	lockdep_assert_held(&m->lock);
-	group = kzalloc(sizeof(*group), GFP_ATOMIC);
+	group = kzalloc_obj(*group, GFP_ATOMIC);
 	if (!group)
 		return NULL;
 	group->mgid = *mgid;
@@ -236,13 +201,10 @@ static void ipoib_mcast_backoff(struct ipoib_mcast *group)
 {
 	unsigned long delay;
 
-	delay = min(HZ << min(group->failures, 8U),
-		    (unsigned int)IPOIB_MCAST_BACKOFF_MAX);
-	/* The first retry of the link itself is quick: it is all there is. */
-	if (ipoib_mcast_is_broadcast(group) && group->failures < 8)
-		delay = HZ / 4;
+	delay = ipoib_mcast_delay(group->failures,
+				  ipoib_mcast_is_broadcast(group));
 	group->failures++;
-	group->retry = jiffies + delay + get_random_u32_below(delay / 4 + 1);
+	group->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
 	group->dev->mcast.join_failures++;
 }
 
@@ -389,12 +351,12 @@ static int ipoib_mcast_attach(struct ipoib_mcast *group)
 static int ipoib_mcast_set_link(struct ipoib_dev *dev,
 				const struct ib_sa_mcmember_rec *rec)
 {
-	int mtu = ib_mtu_enum_to_int(rec->mtu);
+	int mtu = ipoib_ud_mtu(rec->mtu);
 
 	if (mtu < 0)
-		return -EINVAL;
-	WRITE_ONCE(dev->mcast_mtu, mtu - IPOIB_ENCAP_LEN);
-	WRITE_ONCE(dev->ud.max_len, mtu);
+		return mtu;
+	WRITE_ONCE(dev->mcast_mtu, mtu);
+	WRITE_ONCE(dev->ud.max_len, mtu + IPOIB_ENCAP_LEN);
 	return ipoib_ud_set_qkey(dev, be32_to_cpu(rec->qkey));
 }
 
@@ -752,12 +714,12 @@ netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	ipoib_mcast_mgid(dev, addr, &mgid);
 	group = rhashtable_lookup(&m->table, &mgid, ipoib_mcast_params);
 	if (likely(group)) {
-		ah = rcu_dereference_bh(group->ah);
+		ah = rcu_dereference(group->ah);
 		if (group->sendonly)
 			ipoib_stamp(&group->used);
 		if (!ah && READ_ONCE(group->fallback)) {
-			group = rcu_dereference_bh(m->broadcast);
-			ah = group ? rcu_dereference_bh(group->ah) : NULL;
+			group = rcu_dereference(m->broadcast);
+			ah = group ? rcu_dereference(group->ah) : NULL;
 		}
 	}
 	if (unlikely(!ah))
@@ -775,9 +737,11 @@ void ipoib_mcast_start(struct ipoib_dev *dev)
 {
 	struct ipoib_mcasts *m = &dev->mcast;
 	struct ipoib_mcast *bc;
+	union ib_gid mgid;
 
+	ipoib_addr_gid(dev->ndev->broadcast, &mgid);
 	spin_lock_bh(&m->lock);
-	bc = ipoib_mcast_create(dev, ipoib_addr_gid(dev->ndev->broadcast));
+	bc = ipoib_mcast_create(dev, &mgid);
 	if (bc) {
 		rcu_assign_pointer(m->broadcast, bc);
 		m->running = true;

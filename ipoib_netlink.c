@@ -23,7 +23,7 @@ static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 	if (!data)
 		return 0;
 	if (data[IFLA_IPOIB_PKEY] &&
-	    (nla_get_u16(data[IFLA_IPOIB_PKEY]) | IPOIB_PKEY_FULL) !=
+	    ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) !=
 	    dev->pkey) {
 		NL_SET_ERR_MSG_ATTR(extack, data[IFLA_IPOIB_PKEY],
 				    "The P_Key of an interface can't be changed");

@@ -19,11 +19,8 @@
  * RFC 4391 section 9.1.2 and RFC 4392 section 5; IBA volume 1 section 15.2.5
  * (PathRecord).
  */
-#include <linux/if_arp.h>
-#include <linux/ipv6.h>
 #include <linux/jhash.h>
 #include <linux/rhashtable.h>
-#include <net/ndisc.h>
 
 #include "ipoib.h"
 #include "ipoib_trace.h"
@@ -32,44 +29,15 @@
 #define IPOIB_PATH_TIMEOUT_MS	1000
 #define IPOIB_PATH_WAIT_BYTES	(256 * 1024)
 #define IPOIB_PATH_TRIES	4
-#define IPOIB_PATH_BACKOFF_MIN	(HZ / 4)
-#define IPOIB_PATH_BACKOFF_MAX	(16 * HZ)
-#define IPOIB_PATH_FRESH	HZ	/* no second query within this time */
-#define IPOIB_PATH_PROBES	(5 * HZ)	/* probes that belong together */
 #define IPOIB_NEIGH_GC		(30 * HZ)
 #define IPOIB_NEIGH_IDLE	(120 * HZ)
 #define IPOIB_AH_REAP		(HZ / 10)
-
-static const char * const ipoib_path_states[] = {
-	[IPOIB_PATH_IDLE]	= "idle",
-	[IPOIB_PATH_QUEUED]	= "queued",
-	[IPOIB_PATH_QUERY]	= "query",
-	[IPOIB_PATH_VALID]	= "valid",
-	[IPOIB_PATH_BACKOFF]	= "backoff",
-};
-
-const char *ipoib_path_state_name(enum ipoib_path_state state)
-{
-	return ipoib_path_states[state];
-}
-
-/* Legal moves: from (index) to (bits). */
-static const u8 ipoib_path_moves[] = {
-	[IPOIB_PATH_IDLE]	= BIT(IPOIB_PATH_QUEUED),
-	[IPOIB_PATH_QUEUED]	= BIT(IPOIB_PATH_QUERY),
-	[IPOIB_PATH_QUERY]	= BIT(IPOIB_PATH_VALID) |
-				  BIT(IPOIB_PATH_BACKOFF) |
-				  BIT(IPOIB_PATH_IDLE),
-	[IPOIB_PATH_VALID]	= BIT(IPOIB_PATH_QUEUED),
-	[IPOIB_PATH_BACKOFF]	= BIT(IPOIB_PATH_QUEUED) |
-				  BIT(IPOIB_PATH_IDLE),
-};
 
 static void ipoib_path_move(struct ipoib_path *path,
 			    enum ipoib_path_state to, int status)
 {
 	lockdep_assert_held(&path->port->path_lock);
-	WARN_ON_ONCE(!(ipoib_path_moves[path->state] & BIT(to)));
+	WARN_ON_ONCE(!ipoib_path_may_move(path->state, to));
 	trace_ipoib_path_state(path, path->state, to, status);
 	path->state = to;
 }
@@ -90,7 +58,7 @@ struct ipoib_ah *ipoib_ah_create(struct ipoib_port *port,
 	struct ipoib_ah *ah;
 	struct ib_ah *ib;
 
-	ah = kzalloc(sizeof(*ah), GFP_KERNEL);
+	ah = kzalloc_obj(*ah);
 	if (!ah)
 		return ERR_PTR(-ENOMEM);
 	ib = rdma_create_ah(port->pd, attr, RDMA_CREATE_AH_SLEEPABLE);
@@ -138,7 +106,7 @@ static bool ipoib_ah_marks_passed(struct ipoib_port *port)
 	list_for_each_entry(dev, &port->devs, port_entry) {
 		struct ipoib_txq *txq = dev->ud.txq;
 
-		if ((s32)(READ_ONCE(txq->tail) - txq->reap_mark) < 0)
+		if (!ipoib_ring_passed(READ_ONCE(txq->tail), txq->reap_mark))
 			return false;
 	}
 	return true;
@@ -268,7 +236,7 @@ static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev,
 		path->users++;
 		return path;
 	}
-	path = kzalloc(sizeof(*path), GFP_ATOMIC);
+	path = kzalloc_obj(*path, GFP_ATOMIC);
 	if (!path)
 		return NULL;
 	path->key = key;
@@ -309,11 +277,9 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	unsigned long delay;
 
 	port->path_stat.failures++;
-	delay = min(IPOIB_PATH_BACKOFF_MIN << min(path->failures, 8U),
-		    IPOIB_PATH_BACKOFF_MAX);
-	delay += get_random_u32_below(delay / 4 + 1);
+	delay = ipoib_path_delay(path->failures);
 	path->failures++;
-	path->retry = jiffies + delay;
+	path->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
 	ipoib_path_move(path, IPOIB_PATH_BACKOFF, status);
 	list_add_tail(&path->wait, &port->path_queue);
 
@@ -492,9 +458,8 @@ static void ipoib_path_probe(struct ipoib_path *path)
 	unsigned long now = jiffies;
 
 	spin_lock_bh(&port->path_lock);
-	if (path->state == IPOIB_PATH_VALID && path->probed &&
-	    time_before(now, path->probed + IPOIB_PATH_PROBES) &&
-	    time_after(now, path->asked + IPOIB_PATH_FRESH))
+	if (path->state == IPOIB_PATH_VALID &&
+	    ipoib_path_doubtful(now, path->probed, path->asked))
 		ipoib_path_ask(path);
 	path->probed = now | 1;
 	spin_unlock_bh(&port->path_lock);
@@ -587,31 +552,24 @@ void ipoib_path_port_exit(struct ipoib_port *port)
 
 /* ---- neighbours --------------------------------------------------------- */
 
-static u32 ipoib_addr_hash(const void *addr, u32 len, u32 seed)
+static u32 ipoib_neigh_hash(const void *addr, u32 len, u32 seed)
 {
-	u64 guid = get_unaligned((const u64 *)(addr + 12));
-
-	return hash_64(guid ^ get_unaligned((const u32 *)addr) ^ seed, 32);
+	return ipoib_addr_hash(addr, seed);
 }
 
-static int ipoib_addr_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+static int ipoib_neigh_cmp(struct rhashtable_compare_arg *arg, const void *obj)
 {
-	const u8 *a = arg->key, *b = ((const struct ipoib_neigh *)obj)->addr;
+	const struct ipoib_neigh *neigh = obj;
 
-	return (get_unaligned((const u64 *)(a + 12)) ^
-		get_unaligned((const u64 *)(b + 12))) |
-	       (get_unaligned((const u64 *)(a + 4)) ^
-		get_unaligned((const u64 *)(b + 4))) |
-	       (get_unaligned((const u32 *)a) ^
-		get_unaligned((const u32 *)b)) ? 1 : 0;
+	return !ipoib_addr_equal(arg->key, neigh->addr);
 }
 
 static const struct rhashtable_params ipoib_neigh_params = {
 	.key_len = INFINIBAND_ALEN,
 	.key_offset = offsetof(struct ipoib_neigh, addr),
 	.head_offset = offsetof(struct ipoib_neigh, node),
-	.hashfn = ipoib_addr_hash,
-	.obj_cmpfn = ipoib_addr_cmp,
+	.hashfn = ipoib_neigh_hash,
+	.obj_cmpfn = ipoib_neigh_cmp,
 	.automatic_shrinking = true,
 };
 
@@ -630,16 +588,18 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 					      const u8 *addr)
 {
 	struct ipoib_neigh *neigh;
+	union ib_gid dgid;
 
 	lockdep_assert_held(&dev->port->path_lock);
 	if (!dev->neigh.open)
 		return NULL;
-	neigh = kzalloc(sizeof(*neigh), GFP_ATOMIC);
+	neigh = kzalloc_obj(*neigh, GFP_ATOMIC);
 	if (!neigh)
 		return NULL;
 	memcpy(neigh->addr, addr, INFINIBAND_ALEN);
 	neigh->used = jiffies;
-	neigh->path = ipoib_path_get(dev, ipoib_addr_gid(addr));
+	ipoib_addr_gid(addr, &dgid);
+	neigh->path = ipoib_path_get(dev, &dgid);
 	if (!neigh->path)
 		goto err_free;
 	if (rhashtable_insert_fast(&dev->neigh.table, &neigh->node,
@@ -714,19 +674,8 @@ static noinline netdev_tx_t ipoib_neigh_defer(struct ipoib_txq *txq,
 /* Does the stack doubt that the neighbour is there?  Then so should we. */
 static bool ipoib_neigh_is_probe(const struct sk_buff *skb, __be16 proto)
 {
-	const u8 *data = skb->data + IPOIB_HARD_LEN;
-	u32 len = skb_headlen(skb) - IPOIB_HARD_LEN;
-	const struct ipv6hdr *ip6 = (const void *)data;
-
-	if (proto == htons(ETH_P_ARP))
-		return len >= sizeof(struct arphdr) &&
-		       ((const struct arphdr *)data)->ar_op ==
-		       htons(ARPOP_REQUEST);
-	return proto == htons(ETH_P_IPV6) &&
-	       len >= sizeof(*ip6) + sizeof(struct nd_msg) &&
-	       ip6->nexthdr == IPPROTO_ICMPV6 &&
-	       ((const struct nd_msg *)(ip6 + 1))->icmph.icmp6_type ==
-	       NDISC_NEIGHBOUR_SOLICITATION;
+	return ipoib_is_probe(proto, skb->data + IPOIB_HARD_LEN,
+			      skb_headlen(skb) - IPOIB_HARD_LEN);
 }
 
 /**
@@ -754,7 +703,7 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	if (unlikely(!neigh))
 		return ipoib_neigh_defer(txq, skb, addr);
 	path = neigh->path;
-	ah = rcu_dereference_bh(path->ah);
+	ah = rcu_dereference(path->ah);
 	if (unlikely(!ah))
 		return ipoib_neigh_defer(txq, skb, addr);
 	ipoib_stamp(&neigh->used);
@@ -791,7 +740,7 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 	path->probed = 0;
 	if (path->state == IPOIB_PATH_VALID &&
 	    be32_to_cpu(sa_path_get_dlid(&path->rec)) != slid &&
-	    time_after(jiffies, path->asked + IPOIB_PATH_FRESH))
+	    ipoib_path_may_ask(jiffies, path->asked))
 		ipoib_path_ask(path);
 	spin_unlock(&port->path_lock);
 unlock:

@@ -13,7 +13,6 @@
  * Locks: ipoib_port.lock (mutex) covers the list of interfaces and the users
  * of the channel; it nests inside ipoib_dev.lock.
  */
-#include <linux/log2.h>
 #include <linux/rhashtable.h>
 #include <net/page_pool/helpers.h>
 
@@ -107,7 +106,7 @@ static int ipoib_channel_sizes(struct ipoib_channel *ch)
 	mtu = ib_mtu_enum_to_int(attr.max_mtu);
 	if (mtu < 0)
 		return -EINVAL;
-	ch->head_len = min(mtu, IPOIB_RX_HEAD);
+	ch->head_len = ipoib_rx_head_len(mtu);
 	ch->tail_len = mtu - ch->head_len;
 	ch->head_size = ipoib_rx_head_size(ch->head_len);
 	return 0;
@@ -269,36 +268,16 @@ void ipoib_channel_barrier(struct ipoib_channel *ch)
 
 /* ---- events ------------------------------------------------------------- */
 
-/* What an event of the HCA asks of the interfaces of the port. */
-static unsigned long ipoib_event_classify(enum ib_event_type event)
-{
-	switch (event) {
-	case IB_EVENT_SM_CHANGE:
-	case IB_EVENT_CLIENT_REREGISTER:
-		return BIT(IPOIB_EV_REVALIDATE);
-	case IB_EVENT_PORT_ACTIVE:
-	case IB_EVENT_LID_CHANGE:
-		return BIT(IPOIB_EV_PORT) | BIT(IPOIB_EV_REJOIN);
-	case IB_EVENT_PORT_ERR:
-	case IB_EVENT_GID_CHANGE:
-	case IB_EVENT_DEVICE_FATAL:
-		return BIT(IPOIB_EV_PORT);
-	case IB_EVENT_PKEY_CHANGE:
-		return BIT(IPOIB_EV_PKEY);
-	default:
-		return 0;
-	}
-}
-
 static void ipoib_port_event(struct ib_event_handler *handler,
 			     struct ib_event *event)
 {
 	struct ipoib_port *port =
 		container_of(handler, struct ipoib_port, handler);
-	unsigned long bits = ipoib_event_classify(event->event);
+	unsigned long bits = ipoib_event_classify(event->event,
+						  event->element.port_num,
+						  port->num);
 
-	if (!bits || (event->event != IB_EVENT_DEVICE_FATAL &&
-		      event->element.port_num != port->num))
+	if (!bits)
 		return;
 	trace_ipoib_event(port, event->event);
 	set_mask_bits(&port->events, 0UL, bits);
@@ -395,7 +374,7 @@ static int ipoib_port_parent(struct ipoib_port *port)
 	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
 	if (ret)
 		return ret;
-	dev = ipoib_dev_create(port, pkey | IPOIB_PKEY_FULL);
+	dev = ipoib_dev_create(port, ipoib_pkey_full(pkey));
 	if (IS_ERR(dev))
 		return PTR_ERR(dev);
 	port->parent = dev->ndev;
@@ -418,14 +397,12 @@ err_dev:
 static void ipoib_port_sizes(struct ipoib_port *port)
 {
 	const struct ib_device_attr *attr = &port->ca->attrs;
-	u32 cqe = max(attr->max_cqe, 2) - 1;
-	u32 wr = max(attr->max_qp_wr, 2) - 1;
 
-	port->sendq_size = min(ipoib_sendq_size,
-			       rounddown_pow_of_two(min(wr, cqe)));
-	if (attr->max_srq)
-		wr = min_t(u32, wr, max(attr->max_srq_wr, 1));
-	port->recvq_size = min3(ipoib_recvq_size, wr, cqe);
+	port->sendq_size = ipoib_sendq_fit(ipoib_sendq_size, attr->max_qp_wr,
+					   attr->max_cqe);
+	port->recvq_size = ipoib_recvq_fit(ipoib_recvq_size, attr->max_qp_wr,
+					   attr->max_cqe, attr->max_srq ?
+					   attr->max_srq_wr : INT_MAX);
 }
 
 /**
@@ -439,7 +416,7 @@ struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
 	struct ipoib_port *port;
 	int ret;
 
-	port = kzalloc(sizeof(*port), GFP_KERNEL);
+	port = kzalloc_obj(*port);
 	if (!port)
 		return ERR_PTR(-ENOMEM);
 	port->ca = ca;

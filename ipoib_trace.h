@@ -16,28 +16,33 @@
 
 #include "ipoib.h"
 
+#define IPOIB_TRACE_EVENT_LEN	32
+
 TRACE_EVENT(ipoib_event,
 	TP_PROTO(const struct ipoib_port *port, enum ib_event_type event),
 	TP_ARGS(port, event),
 	TP_STRUCT__entry(
-		__string(ca, dev_name(&port->ca->dev))
+		__array(char, ca, IB_DEVICE_NAME_MAX)
 		__field(u32, num)
-		__field(int, event)
+		__array(char, event, IPOIB_TRACE_EVENT_LEN)
 	),
 	TP_fast_assign(
-		__assign_str(ca);
+		strscpy(__entry->ca, dev_name(&port->ca->dev),
+			IB_DEVICE_NAME_MAX);
 		__entry->num = port->num;
-		__entry->event = event;
+		/* Up to 6.12 a string of another module is no safe %s. */
+		strscpy(__entry->event, ib_event_msg(event),
+			IPOIB_TRACE_EVENT_LEN);
 	),
-	TP_printk("%s port %u: %s", __get_str(ca), __entry->num,
-		  ib_event_msg(__entry->event))
+	TP_printk("%s port %u: %s", __entry->ca, __entry->num,
+		  __entry->event)
 );
 
 TRACE_EVENT(ipoib_mcast_state,
 	TP_PROTO(const struct ipoib_mcast *group, int from, int to, int status),
 	TP_ARGS(group, from, to, status),
 	TP_STRUCT__entry(
-		__string(name, group->dev->ndev->name)
+		__array(char, name, IFNAMSIZ)
 		__array(u8, mgid, 16)
 		__field(int, from)
 		__field(int, to)
@@ -45,14 +50,14 @@ TRACE_EVENT(ipoib_mcast_state,
 		__field(bool, sendonly)
 	),
 	TP_fast_assign(
-		__assign_str(name);
+		strscpy(__entry->name, group->dev->ndev->name, IFNAMSIZ);
 		memcpy(__entry->mgid, group->mgid.raw, 16);
 		__entry->from = from;
 		__entry->to = to;
 		__entry->status = status;
 		__entry->sendonly = group->sendonly;
 	),
-	TP_printk("%s: %pI6%s %s -> %s status %d", __get_str(name),
+	TP_printk("%s: %pI6%s %s -> %s status %d", __entry->name,
 		  __entry->mgid, __entry->sendonly ? " (send-only)" : "",
 		  ipoib_mcast_state_name(__entry->from),
 		  ipoib_mcast_state_name(__entry->to), __entry->status)
@@ -62,7 +67,7 @@ TRACE_EVENT(ipoib_path_state,
 	TP_PROTO(const struct ipoib_path *path, int from, int to, int status),
 	TP_ARGS(path, from, to, status),
 	TP_STRUCT__entry(
-		__string(ca, dev_name(&path->port->ca->dev))
+		__array(char, ca, IB_DEVICE_NAME_MAX)
 		__field(u32, num)
 		__array(u8, dgid, 16)
 		__field(int, from)
@@ -70,14 +75,15 @@ TRACE_EVENT(ipoib_path_state,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		__assign_str(ca);
+		strscpy(__entry->ca, dev_name(&path->port->ca->dev),
+			IB_DEVICE_NAME_MAX);
 		__entry->num = path->port->num;
 		memcpy(__entry->dgid, path->key.dgid.raw, 16);
 		__entry->from = from;
 		__entry->to = to;
 		__entry->status = status;
 	),
-	TP_printk("%s port %u: %pI6 %s -> %s status %d", __get_str(ca),
+	TP_printk("%s port %u: %pI6 %s -> %s status %d", __entry->ca,
 		  __entry->num, __entry->dgid,
 		  ipoib_path_state_name(__entry->from),
 		  ipoib_path_state_name(__entry->to), __entry->status)

@@ -1,10 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What older kernels lack; force-included in builds outside a kernel tree
+ * What older kernels lack of the newest one's interfaces, under the newest one's
+ * names; force-included in builds outside a kernel tree.  No other file may ask
+ * for a version.
+ *
+ * A header that an older kernel does not have is in include/.  A callback whose
+ * signature has changed is defined with the new one; where an older kernel does
+ * not pass an argument, a macro takes it out of the definition:
+ *
+ *	#define callback(a, b, added)	callback(a, b)
  */
 #ifndef IPOIB_COMPAT_H
 #define IPOIB_COMPAT_H
 
+#include <linux/compiler.h>
 #include <linux/version.h>
+
+/* 6.6: the bounds of a flexible array */
+#ifndef __counted_by
+#define __counted_by(member)
+#endif
+
+/* 6.7 */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+#define IB_SPEED_XDR	256
+#endif
+
+/* 6.4: completed packets, BQL and waking the queue in one */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#include <net/netdev_queues.h>
+
+#ifndef __netif_txq_completed_wake
+/* The barrier that BQL may not have is that of __netif_txq_maybe_wake(). */
+#define __netif_txq_completed_wake(txq, pkts, bytes, get_desc, start_thrs, \
+				   down_cond)				   \
+	({								   \
+		struct netdev_queue *_txq = (txq);			   \
+									   \
+		netdev_tx_completed_queue(_txq, pkts, bytes);		   \
+		__netif_txq_maybe_wake(_txq, get_desc, start_thrs,	   \
+				       down_cond);			   \
+	})
+#endif
+
+/* 6.3: the number of paths in an answer is unsigned */
+#include <rdma/ib_sa.h>
+
+#define ib_sa_path_rec_get(client, device, port, rec, mask, timeout, gfp,     \
+			   callback, context, query)			      \
+	ib_sa_path_rec_get(client, device, port, rec, mask, timeout, gfp,     \
+			   (void (*)(int status, struct sa_path_rec *resp,    \
+				     int num_prs, void *ctx))(callback),      \
+			   context, query)
+#endif
 
 #endif /* IPOIB_COMPAT_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What older kernels lack, for the simulated fabric; see ipoib_compat.h.  There
+ * are macros only: headers that are included here come before pr_fmt().
+ */
+#ifndef IBDEVSIM_COMPAT_H
+#define IBDEVSIM_COMPAT_H
+
+#include <linux/version.h>
+
+/* 6.17: memory of users with hints for the device */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define ibds_reg_user_mr(pd, start, length, virt_addr, access, dmah, udata) \
+	ibds_reg_user_mr(pd, start, length, virt_addr, access, udata)
+#endif
+
+/* 6.13 */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define hrtimer_setup(timer, fn, clock, mode)				\
+	do {								\
+		struct hrtimer *_timer = (timer);			\
+									\
+		hrtimer_init(_timer, clock, mode);			\
+		_timer->function = (fn);				\
+	} while (0)
+#endif
+
+/* 6.11: a CQ's users give all their attributes */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define ibds_create_cq(cq, attr, attrs) \
+	ibds_create_cq(cq, attr, struct ib_udata *udata)
+#endif
+
+/* 6.5 */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+#define struct_size_t(type, member, count) \
+	struct_size((type *)NULL, member, count)
+#endif
+
+/* 6.4: buses are constant */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define new_device_store(bus, buf, count) \
+	new_device_store(struct bus_type *_bus, buf, count)
+#define del_device_store(bus, buf, count) \
+	del_device_store(struct bus_type *_bus, buf, count)
+#endif
+
+#endif /* IBDEVSIM_COMPAT_H */

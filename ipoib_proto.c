@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What standards fix: the part that packets do not pass, see ipoib_proto.h
+ */
+#include <linux/kernel.h>
+#include <linux/kstrtox.h>
+
+#include "ipoib_proto.h"
+
+/* RFC 4391 section 4; scope link-local, P_Key in octets 8 and 9. */
+const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
+	0x00, 0xff, 0xff, 0xff,
+	0xff, 0x12, 0x40, 0x1b, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff,
+};
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_broadcast);
+
+/**
+ * ipoib_pkey_parse - read a P_Key as people write it
+ * @text: a decimal or hexadecimal number, space in front and a newline behind
+ *	are fine
+ * @number: the number as written, with the membership bit or without; names
+ *	are made of it, and ipoib_pkey_full() of it is the P_Key
+ * Return: 0, or -EINVAL if that is no P_Key
+ */
+int ipoib_pkey_parse(const char *text, u16 *number)
+{
+	u16 value;
+
+	if (kstrtou16(skip_spaces(text), 0, &value) || !ipoib_pkey_valid(value))
+		return -EINVAL;
+	*number = value;
+	return 0;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_pkey_parse);
+
+static const u8 *ipoib_arp_sender(const void *pkt, u32 len)
+{
+	const struct arphdr *arp = pkt;
+
+	if (len < sizeof(*arp) + INFINIBAND_ALEN ||
+	    arp->ar_hrd != htons(ARPHRD_INFINIBAND) ||
+	    arp->ar_hln != INFINIBAND_ALEN)
+		return NULL;
+	return pkt + sizeof(*arp);
+}
+
+static const u8 *ipoib_nd_lladdr(const void *pkt, u32 len)
+{
+	const struct nd_msg *nd = pkt + sizeof(struct ipv6hdr);
+	const u8 *opt = nd->opt;
+
+	/* The option: type, length in octets of eight, 2 of padding. */
+	if (len < sizeof(struct ipv6hdr) + sizeof(*nd) + 4 + INFINIBAND_ALEN)
+		return NULL;
+	if (nd->icmph.icmp6_type != NDISC_NEIGHBOUR_SOLICITATION &&
+	    nd->icmph.icmp6_type != NDISC_NEIGHBOUR_ADVERTISEMENT)
+		return NULL;
+	if ((opt[0] != ND_OPT_SOURCE_LL_ADDR &&
+	     opt[0] != ND_OPT_TARGET_LL_ADDR) || opt[1] != 3)
+		return NULL;
+	return opt + 4;
+}
+
+/**
+ * ipoib_told_addr - the link-layer address a packet says its sender has
+ * @proto: Ethertype
+ * @pkt: what follows the encapsulation
+ * @len: octets of it
+ * Return: the address, within @pkt, or NULL if there is none
+ */
+const u8 *ipoib_told_addr(__be16 proto, const void *pkt, u32 len)
+{
+	if (!ipoib_may_tell_addr(proto, pkt, len))
+		return NULL;
+	return proto == htons(ETH_P_ARP) ? ipoib_arp_sender(pkt, len) :
+					   ipoib_nd_lladdr(pkt, len);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_told_addr);
+
+/**
+ * ipoib_cm_private_fill - private data of a REQ or REP
+ * @data: to be filled in
+ * @qpn: own UD QP
+ * @max_msg: longest message to be received, with its encapsulation
+ * @caps: IPOIB_CM_CAP_* to offer; without any the peer is told no more than
+ *	the RFC has
+ * Return: octets to send
+ */
+u32 ipoib_cm_private_fill(struct ipoib_cm_private *data, u32 qpn, u32 max_msg,
+			  u32 caps)
+{
+	memset(data, 0, sizeof(*data));
+	data->qpn = cpu_to_be32(qpn & IPOIB_QPN_MASK);
+	data->max_msg = cpu_to_be32(max_msg);
+	if (!caps)
+		return IPOIB_CM_RFC_LEN;
+	data->magic = cpu_to_be32(IPOIB_CM_MAGIC);
+	data->version = IPOIB_CM_VERSION;
+	data->caps = cpu_to_be32(caps);
+	return sizeof(*data);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_private_fill);
+
+/**
+ * ipoib_cm_private_parse - read the private data of a REQ or REP
+ * @peer: result; unchanged on error
+ * @data: as received, at any address
+ * @len: octets of it; the CM gives all it has room for, zeroes behind
+ *
+ * Return: 0, or -EINVAL if no decent peer sends that
+ */
+int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
+			   u32 len)
+{
+	struct ipoib_cm_private p = { };
+	u32 qpn, max_msg;
+
+	if (len < IPOIB_CM_RFC_LEN)
+		return -EINVAL;
+	memcpy(&p, data, min_t(u32, len, sizeof(p)));
+	qpn = be32_to_cpu(p.qpn) & IPOIB_QPN_MASK;
+	max_msg = be32_to_cpu(p.max_msg);
+	/* The two management QPs, the multicast QPN; less than any MTU. */
+	if (qpn <= 1 || qpn == IPOIB_QPN_MASK ||
+	    max_msg < ETH_MIN_MTU + IPOIB_ENCAP_LEN)
+		return -EINVAL;
+	peer->qpn = qpn;
+	peer->max_msg = min_t(u32, max_msg, IPOIB_CM_MSG_MAX);
+	peer->caps = 0;
+	/* What was not sent is zero. */
+	if (p.magic == cpu_to_be32(IPOIB_CM_MAGIC) && p.version)
+		peer->caps = be32_to_cpu(p.caps) & IPOIB_CM_CAPS;
+	return 0;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_private_parse);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What standards fix: addresses, P_Keys, headers, private data
+ *
+ * Neither this nor ipoib_proto.c knows a device: the unit tests, ipoib_test.c,
+ * run both in user space as well as in the kernel.  What packets pass is
+ * inline, the rest is in ipoib_proto.c.
+ *
+ * RFC 4391 sections 4 (multicast), 6 (encapsulation) and 9 (link-layer
+ * address), RFC 4755 section 6 (private data); IBA volume 1 section 10.9
+ * (P_Keys).
+ */
+#ifndef IPOIB_PROTO_H
+#define IPOIB_PROTO_H
+
+#include <linux/bits.h>
+#include <linux/errno.h>
+#include <linux/export.h>
+#include <linux/hash.h>
+#include <linux/icmpv6.h>
+#include <linux/if_arp.h>
+#include <linux/if_ether.h>
+#include <linux/if_infiniband.h>
+#include <linux/in.h>
+#include <linux/ipv6.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <net/ndisc.h>
+#include <rdma/ib_verbs.h>
+
+#define IPOIB_ENCAP_LEN		4
+#define IPOIB_HARD_LEN		(INFINIBAND_ALEN + IPOIB_ENCAP_LEN)
+
+/* The unit tests are a module of their own. */
+#if IS_MODULE(CONFIG_INFINIBAND_IPOIB_KUNIT_TEST) && !defined(IPOIB_INTEROP)
+#define EXPORT_SYMBOL_FOR_IPOIB_TEST(symbol)	EXPORT_SYMBOL_GPL(symbol)
+#else
+#define EXPORT_SYMBOL_FOR_IPOIB_TEST(symbol)
+#endif
+
+/* ---- P_Keys (IBA volume 1 section 10.9.1) ------------------------------- */
+
+#define IPOIB_PKEY_FULL		0x8000	/* full membership bit */
+
+/* The key with full membership, which alone can be on the broadcast group. */
+static inline u16 ipoib_pkey_full(u16 pkey)
+{
+	return pkey | IPOIB_PKEY_FULL;
+}
+
+/* Not so if a table entry is empty. */
+static inline bool ipoib_pkey_valid(u16 pkey)
+{
+	return pkey & ~IPOIB_PKEY_FULL;
+}
+
+int ipoib_pkey_parse(const char *text, u16 *number);
+
+/* ---- encapsulation (RFC 4391 section 6) --------------------------------- */
+
+/**
+ * struct ipoib_encap - encapsulation header
+ * @proto: Ethertype
+ * @reserved: sent as zero, ignored on receipt
+ */
+struct ipoib_encap {
+	__be16 proto;
+	__be16 reserved;
+};
+
+/* Ethertypes that are sent: the RFC's, and TIPC as other peers do. */
+static inline bool ipoib_proto_ok(__be16 proto)
+{
+	return proto == htons(ETH_P_IP) || proto == htons(ETH_P_IPV6) ||
+	       proto == htons(ETH_P_ARP) || proto == htons(ETH_P_RARP) ||
+	       proto == htons(ETH_P_TIPC);
+}
+
+/* What the stack puts before a packet: IPOIB_HARD_LEN octets. */
+static inline void ipoib_header_fill(void *hdr, const void *daddr,
+				     __be16 proto)
+{
+	struct ipoib_encap *encap = hdr + INFINIBAND_ALEN;
+
+	memcpy(hdr, daddr, INFINIBAND_ALEN);
+	encap->proto = proto;
+	encap->reserved = 0;
+}
+
+/**
+ * ipoib_ud_mtu - IP MTU of a datagram link
+ * @mtu: its InfiniBand MTU, from a port or the broadcast group
+ * Return: octets, or -EINVAL if there is no such MTU
+ */
+static inline int ipoib_ud_mtu(u8 mtu)
+{
+	int octets = ib_mtu_enum_to_int(mtu);
+
+	return octets < 0 ? -EINVAL : octets - IPOIB_ENCAP_LEN;
+}
+
+/* ---- link-layer address (RFC 4391 section 9.1.1) ------------------------ */
+
+/*
+ * A flags octet, a 24-bit QPN, the port's GID.  It stands at odd places in
+ * packets, hence the accessors.
+ */
+#define IPOIB_QPN_MASK		0xffffff
+
+extern const u8 ipoib_broadcast[INFINIBAND_ALEN];
+
+static inline u32 ipoib_addr_qpn(const u8 *addr)
+{
+	return get_unaligned_be32(addr) & IPOIB_QPN_MASK;
+}
+
+static inline void ipoib_addr_gid(const u8 *addr, union ib_gid *gid)
+{
+	memcpy(gid->raw, addr + 4, sizeof(gid->raw));
+}
+
+static inline bool ipoib_addr_is_multicast(const u8 *addr)
+{
+	return addr[4] == 0xff;
+}
+
+/* An interface's own address. */
+static inline void ipoib_addr_fill(u8 *addr, u32 qpn, const union ib_gid *gid)
+{
+	put_unaligned_be32(qpn & IPOIB_QPN_MASK, addr);
+	memcpy(addr + 4, gid->raw, sizeof(gid->raw));
+}
+
+/* Set the P_Key of a multicast address. */
+static inline void ipoib_addr_set_pkey(u8 *addr, u16 pkey)
+{
+	put_unaligned_be16(pkey, addr + 8);
+}
+
+/**
+ * ipoib_addr_mgid - MGID of a multicast address on a link
+ * @addr: address as the stack mapped it
+ * @broadcast: the link's broadcast address, which has the link's scope
+ * @pkey: the link's P_Key
+ * @mgid: result
+ *
+ * The stack may have mapped the address before the P_Key changed, so P_Key
+ * and scope are the link's whatever the address says (RFC 4391 section 4).
+ */
+static inline void ipoib_addr_mgid(const u8 *addr, const u8 *broadcast,
+				   u16 pkey, union ib_gid *mgid)
+{
+	memcpy(mgid->raw, addr + 4, sizeof(mgid->raw));
+	mgid->raw[1] = (mgid->raw[1] & 0xf0) | (broadcast[5] & 0xf);
+	put_unaligned_be16(pkey, &mgid->raw[4]);
+}
+
+/*
+ * Tables take the low bits of this, and the hosts of a fabric differ in a few
+ * octets that may stand anywhere.  A product carries them upwards only, so its
+ * upper half is folded into the lower and multiplied again; with another seed
+ * others fall together.
+ */
+static inline u32 ipoib_addr_hash(const void *addr, u32 seed)
+{
+	u64 guid = get_unaligned((const u64 *)(addr + 12));
+	u64 x = (guid ^ get_unaligned((const u32 *)addr)) * GOLDEN_RATIO_64;
+
+	return (x ^ x >> 32) * (GOLDEN_RATIO_64 ^ (u64)seed << 32) >> 32;
+}
+
+static inline bool ipoib_addr_equal(const u8 *a, const u8 *b)
+{
+	return !((get_unaligned((const u64 *)(a + 12)) ^
+		  get_unaligned((const u64 *)(b + 12))) |
+		 (get_unaligned((const u64 *)(a + 4)) ^
+		  get_unaligned((const u64 *)(b + 4))) |
+		 (get_unaligned((const u32 *)a) ^
+		  get_unaligned((const u32 *)b)));
+}
+
+/* ---- ARP and neighbour discovery (RFC 4391 section 9) ------------------- */
+
+/* May a packet after its encapsulation hold its sender's address? */
+static inline bool ipoib_may_tell_addr(__be16 proto, const void *pkt, u32 len)
+{
+	const struct ipv6hdr *ip6 = pkt;
+
+	if (proto == htons(ETH_P_ARP))
+		return true;
+	return proto == htons(ETH_P_IPV6) && len >= sizeof(*ip6) &&
+	       unlikely(ip6->nexthdr == IPPROTO_ICMPV6);
+}
+
+const u8 *ipoib_told_addr(__be16 proto, const void *pkt, u32 len);
+
+/* Is a packet the stack's question whether a neighbour is there? */
+static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
+{
+	const struct ipv6hdr *ip6 = pkt;
+
+	if (proto == htons(ETH_P_ARP))
+		return len >= sizeof(struct arphdr) &&
+		       ((const struct arphdr *)pkt)->ar_op ==
+		       htons(ARPOP_REQUEST);
+	return proto == htons(ETH_P_IPV6) &&
+	       len >= sizeof(*ip6) + sizeof(struct nd_msg) &&
+	       ip6->nexthdr == IPPROTO_ICMPV6 &&
+	       ((const struct nd_msg *)(ip6 + 1))->icmph.icmp6_type ==
+	       NDISC_NEIGHBOUR_SOLICITATION;
+}
+
+/* ---- connected mode's private data (RFC 4755 section 6) ----------------- */
+
+/* Longest message of deployed peers: an MTU of 65520 with encapsulation. */
+#define IPOIB_CM_MTU		65520
+#define IPOIB_CM_MSG_MAX	(IPOIB_CM_MTU + IPOIB_ENCAP_LEN)
+
+#define IPOIB_CM_MAGIC		0x49506f2b	/* "IPo+" */
+#define IPOIB_CM_VERSION	1
+/* Packets may come without their checksums: RC has an ICRC end to end. */
+#define IPOIB_CM_CAP_NO_CSUM	BIT(0)
+#define IPOIB_CM_CAPS		IPOIB_CM_CAP_NO_CSUM
+
+/**
+ * struct ipoib_cm_private - private data of REQ and REP
+ * @qpn: the sender's UD QP; the first octet is ignored on receipt
+ * @max_msg: longest message the sender takes, with its encapsulation
+ * @magic: IPOIB_CM_MAGIC.  What begins here is unknown to the RFC and ignored
+ *	by other implementations, which leave it zero
+ * @version: of what begins at @magic, from 1; later ones only append
+ * @reserved: sent as zero, ignored on receipt
+ * @caps: IPOIB_CM_CAP_*; unknown bits are ignored
+ */
+struct ipoib_cm_private {
+	__be32 qpn;
+	__be32 max_msg;
+	__be32 magic;
+	u8 version;
+	u8 reserved[3];
+	__be32 caps;
+};
+
+#define IPOIB_CM_RFC_LEN	offsetof(struct ipoib_cm_private, magic)
+
+/**
+ * struct ipoib_cm_peer - what a peer's private data said
+ * @qpn: its UD QP
+ * @max_msg: longest message to send to it, with its encapsulation
+ * @caps: IPOIB_CM_CAP_* that both sides know
+ */
+struct ipoib_cm_peer {
+	u32 qpn;
+	u32 max_msg;
+	u32 caps;
+};
+
+u32 ipoib_cm_private_fill(struct ipoib_cm_private *data, u32 qpn, u32 max_msg,
+			  u32 caps);
+int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
+			   u32 len);
+
+#endif /* IPOIB_PROTO_H */

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Decisions that need no device: tables and rare cases, see ipoib_rules.h
+ */
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
+
+#define IPOIB_PATH_DELAY_MIN	(HZ / 4)
+#define IPOIB_MCAST_DELAY_MIN	HZ
+#define IPOIB_DELAY_DOUBLINGS	8U
+
+/* ---- events ------------------------------------------------------------- */
+
+/**
+ * ipoib_event_classify - what an event of the HCA asks of a port's interfaces
+ * @event: event
+ * @num: port it is about, of no meaning if it is about the whole HCA
+ * @own: port of the interfaces
+ * Return: bits of enum ipoib_event
+ */
+unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own)
+{
+	if (event != IB_EVENT_DEVICE_FATAL && num != own)
+		return 0;
+	switch (event) {
+	case IB_EVENT_SM_CHANGE:
+	case IB_EVENT_CLIENT_REREGISTER:
+		return BIT(IPOIB_EV_REVALIDATE);
+	case IB_EVENT_PORT_ACTIVE:
+	case IB_EVENT_LID_CHANGE:
+		return BIT(IPOIB_EV_PORT) | BIT(IPOIB_EV_REJOIN);
+	case IB_EVENT_PORT_ERR:
+	case IB_EVENT_GID_CHANGE:
+	case IB_EVENT_DEVICE_FATAL:
+		return BIT(IPOIB_EV_PORT);
+	case IB_EVENT_PKEY_CHANGE:
+		return BIT(IPOIB_EV_PKEY);
+	default:
+		return 0;
+	}
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_event_classify);
+
+/* ---- states ------------------------------------------------------------- */
+
+static const char * const ipoib_path_states[] = {
+	[IPOIB_PATH_IDLE]	= "idle",
+	[IPOIB_PATH_QUEUED]	= "queued",
+	[IPOIB_PATH_QUERY]	= "query",
+	[IPOIB_PATH_VALID]	= "valid",
+	[IPOIB_PATH_BACKOFF]	= "backoff",
+};
+
+const char *ipoib_path_state_name(enum ipoib_path_state state)
+{
+	return ipoib_path_states[state];
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_state_name);
+
+/* Legal moves: from (index) to (bits). */
+static const u8 ipoib_path_moves[] = {
+	[IPOIB_PATH_IDLE]	= BIT(IPOIB_PATH_QUEUED),
+	[IPOIB_PATH_QUEUED]	= BIT(IPOIB_PATH_QUERY),
+	[IPOIB_PATH_QUERY]	= BIT(IPOIB_PATH_VALID) |
+				  BIT(IPOIB_PATH_BACKOFF) |
+				  BIT(IPOIB_PATH_IDLE),
+	[IPOIB_PATH_VALID]	= BIT(IPOIB_PATH_QUEUED),
+	[IPOIB_PATH_BACKOFF]	= BIT(IPOIB_PATH_QUEUED) |
+				  BIT(IPOIB_PATH_IDLE),
+};
+
+bool ipoib_path_may_move(enum ipoib_path_state from, enum ipoib_path_state to)
+{
+	return ipoib_path_moves[from] & BIT(to);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_may_move);
+
+static const char * const ipoib_mcast_states[] = {
+	[IPOIB_MCAST_IDLE]	= "idle",
+	[IPOIB_MCAST_JOINING]	= "joining",
+	[IPOIB_MCAST_JOINED]	= "joined",
+	[IPOIB_MCAST_MEMBER]	= "member",
+};
+
+const char *ipoib_mcast_state_name(enum ipoib_mcast_state state)
+{
+	return ipoib_mcast_states[state];
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_state_name);
+
+/* Legal moves: from (index) to (bits); everything may end in IDLE. */
+static const u8 ipoib_mcast_moves[] = {
+	[IPOIB_MCAST_IDLE]	= BIT(IPOIB_MCAST_JOINING) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_JOINING]	= BIT(IPOIB_MCAST_JOINED) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_JOINED]	= BIT(IPOIB_MCAST_MEMBER) |
+				  BIT(IPOIB_MCAST_IDLE),
+	[IPOIB_MCAST_MEMBER]	= BIT(IPOIB_MCAST_IDLE),
+};
+
+bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
+			  enum ipoib_mcast_state to)
+{
+	return ipoib_mcast_moves[from] & BIT(to);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_may_move);
+
+/* ---- delays ------------------------------------------------------------- */
+
+static unsigned long ipoib_delay_doubled(unsigned long first, u32 failures)
+{
+	return min(first << min(failures, IPOIB_DELAY_DOUBLINGS),
+		   (unsigned long)IPOIB_BACKOFF_MAX);
+}
+
+/**
+ * ipoib_path_delay - when to ask again for a path
+ * @failures: in a row before this one
+ */
+unsigned long ipoib_path_delay(u32 failures)
+{
+	return ipoib_delay_doubled(IPOIB_PATH_DELAY_MIN, failures);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_delay);
+
+/**
+ * ipoib_mcast_delay - when to join a group again
+ * @failures: in a row before this one
+ * @broadcast: the group is the link itself, without which there is nothing:
+ *	quick at first
+ */
+unsigned long ipoib_mcast_delay(u32 failures, bool broadcast)
+{
+	if (broadcast && failures < IPOIB_DELAY_DOUBLINGS)
+		return HZ / 4;
+	return ipoib_delay_doubled(IPOIB_MCAST_DELAY_MIN, failures);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_delay);
+
+/**
+ * ipoib_delay_spread - keep a thousand hosts from asking in step
+ * @delay: delay
+ * @random: any number
+ * Return: @delay and up to a quarter of it
+ */
+unsigned long ipoib_delay_spread(unsigned long delay, u32 random)
+{
+	return delay + ((random * (u64)(delay / 4 + 1)) >> 32);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_delay_spread);
+
+/* ---- sizes -------------------------------------------------------------- */
+
+/**
+ * ipoib_queue_size - length of a queue from a parameter
+ * @size: what the parameter says
+ * @least: power of two
+ * @most: power of two
+ * Return: a power of two from @least to @most
+ */
+u32 ipoib_queue_size(u32 size, u32 least, u32 most)
+{
+	return roundup_pow_of_two(clamp(size, least, most));
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_queue_size);
+
+/* One request and one completion remain for the marker of a drain. */
+static u32 ipoib_queue_room(int max_wr, int max_cqe)
+{
+	return min(max(max_wr, 2), max(max_cqe, 2)) - 1;
+}
+
+/**
+ * ipoib_sendq_fit - length of a send queue that the HCA takes
+ * @size: what is wanted, a power of two
+ * @max_wr: requests the HCA allows a queue
+ * @max_cqe: completions it allows a CQ
+ * Return: a power of two, as the ring needs it
+ */
+u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe)
+{
+	return min_t(u32, size,
+		     rounddown_pow_of_two(ipoib_queue_room(max_wr, max_cqe)));
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_sendq_fit);
+
+/**
+ * ipoib_recvq_fit - length of a receive queue that the HCA takes
+ * @size: what is wanted
+ * @max_wr: requests the HCA allows a queue
+ * @max_cqe: completions it allows a CQ
+ * @max_srq_wr: requests it allows an SRQ
+ */
+u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr)
+{
+	return min3(size, ipoib_queue_room(max_wr, max_cqe),
+		    (u32)max(max_srq_wr, 1));
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_recvq_fit);
+
+/* Mbit/s of one lane by LinkSpeedActive, IBA volume 1 section 14.2.5.6. */
+static const struct {
+	u16 speed;
+	u32 mbps;
+} ipoib_lane_speeds[] = {
+	{ IB_SPEED_SDR,		2500 },
+	{ IB_SPEED_DDR,		5000 },
+	{ IB_SPEED_QDR,		10000 },
+	{ IB_SPEED_FDR10,	10000 },
+	{ IB_SPEED_FDR,		14000 },
+	{ IB_SPEED_EDR,		25000 },
+	{ IB_SPEED_HDR,		50000 },
+	{ IB_SPEED_NDR,		100000 },
+	{ IB_SPEED_XDR,		200000 },
+};
+
+/**
+ * ipoib_link_speed - rate of a link
+ * @speed: LinkSpeedActive of the port
+ * @width: lanes, negative if not known
+ * Return: Mbit/s or SPEED_UNKNOWN
+ */
+int ipoib_link_speed(u16 speed, int width)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ipoib_lane_speeds); i++)
+		if (ipoib_lane_speeds[i].speed == speed && width > 0)
+			return ipoib_lane_speeds[i].mbps * width;
+	return SPEED_UNKNOWN;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_speed);
+
+/* ---- parameters --------------------------------------------------------- */
+
+/**
+ * ipoib_name_listed - is a name one of those in a list?
+ * @list: names separated by commas, or NULL
+ * @name: name
+ */
+bool ipoib_name_listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (list && *list) {
+		if (!strncmp(list, name, len) &&
+		    (list[len] == ',' || !list[len]))
+			return true;
+		list = strchr(list, ',');
+		if (list)
+			list++;
+	}
+	return false;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_name_listed);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Decisions that need no device: states, events, delays, sizes
+ *
+ * The rooms of the driver ask here what is allowed, how long to wait and how
+ * large to make things, and act on it themselves.  Like ipoib_proto.h this
+ * also runs in the unit tests in user space.  No state, no locks.
+ */
+#ifndef IPOIB_RULES_H
+#define IPOIB_RULES_H
+
+#include <linux/bits.h>
+#include <linux/ethtool.h>
+#include <linux/jiffies.h>
+#include <linux/log2.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+#include <rdma/ib_verbs.h>
+
+/* ---- events ------------------------------------------------------------- */
+
+/**
+ * enum ipoib_event - what an interface still has to do; bits are independent
+ * @IPOIB_EV_REVALIDATE: the SM is new or asked for it: keep forwarding with
+ *	what is known, join again and refresh paths in the background
+ * @IPOIB_EV_REJOIN: LID, prefix or link changed: the same, and tell the peers
+ * @IPOIB_EV_PORT: port state may have changed: carrier, address
+ * @IPOIB_EV_PKEY: P_Key table changed: rebuild the QP if its index moved
+ * @IPOIB_EV_SQ_ERROR: a send failed; the QP may be in SQE
+ * @IPOIB_EV_RESTART: the QP is broken or stuck: rebuild it
+ */
+enum ipoib_event {
+	IPOIB_EV_REVALIDATE,
+	IPOIB_EV_REJOIN,
+	IPOIB_EV_PORT,
+	IPOIB_EV_PKEY,
+	IPOIB_EV_SQ_ERROR,
+	IPOIB_EV_RESTART,
+};
+
+unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own);
+
+/* ---- states ------------------------------------------------------------- */
+
+/**
+ * enum ipoib_path_state - life of a path
+ * @IPOIB_PATH_IDLE: nothing known, nobody asks
+ * @IPOIB_PATH_QUEUED: waits for a place among the queries
+ * @IPOIB_PATH_QUERY: the SA was asked
+ * @IPOIB_PATH_VALID: the record is known
+ * @IPOIB_PATH_BACKOFF: the SA did not answer; asked again later
+ */
+enum ipoib_path_state {
+	IPOIB_PATH_IDLE,
+	IPOIB_PATH_QUEUED,
+	IPOIB_PATH_QUERY,
+	IPOIB_PATH_VALID,
+	IPOIB_PATH_BACKOFF,
+};
+
+const char *ipoib_path_state_name(enum ipoib_path_state state);
+bool ipoib_path_may_move(enum ipoib_path_state from, enum ipoib_path_state to);
+
+/**
+ * enum ipoib_mcast_state - membership of a group as the SA sees it
+ * @IPOIB_MCAST_IDLE: not a member; to be joined when its time comes
+ * @IPOIB_MCAST_JOINING: the SA was asked
+ * @IPOIB_MCAST_JOINED: the SA said yes; the QP is not attached yet
+ * @IPOIB_MCAST_MEMBER: attached, sending and receiving
+ */
+enum ipoib_mcast_state {
+	IPOIB_MCAST_IDLE,
+	IPOIB_MCAST_JOINING,
+	IPOIB_MCAST_JOINED,
+	IPOIB_MCAST_MEMBER,
+};
+
+const char *ipoib_mcast_state_name(enum ipoib_mcast_state state);
+bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
+			  enum ipoib_mcast_state to);
+
+/* ---- delays, all in jiffies --------------------------------------------- */
+
+#define IPOIB_BACKOFF_MAX	(16 * HZ)
+#define IPOIB_PATH_FRESH	HZ	/* no second query within this time */
+#define IPOIB_PATH_PROBES	(5 * HZ)	/* probes that belong together */
+
+unsigned long ipoib_path_delay(u32 failures);
+unsigned long ipoib_mcast_delay(u32 failures, bool broadcast);
+unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
+
+/* When a path was asked for at @asked, may the SA be asked again @now? */
+static inline bool ipoib_path_may_ask(unsigned long now, unsigned long asked)
+{
+	return time_after(now, asked + IPOIB_PATH_FRESH);
+}
+
+/**
+ * ipoib_path_doubtful - does a probe @now mean that the last was not answered?
+ * @now: jiffies
+ * @probed: jiffies of the last probe that nothing answered yet, 0: none
+ * @asked: jiffies of the last query
+ */
+static inline bool ipoib_path_doubtful(unsigned long now, unsigned long probed,
+				       unsigned long asked)
+{
+	return probed && time_before(now, probed + IPOIB_PATH_PROBES) &&
+	       ipoib_path_may_ask(now, asked);
+}
+
+/* How long the timer of a transmit queue waits after @idle. */
+static inline unsigned long ipoib_tx_idle(unsigned long idle, bool progress)
+{
+	return progress ? 1 : min(2 * idle, HZ / 10UL);
+}
+
+/* ---- sequence numbers of a ring, modulo 2^32 ---------------------------- */
+
+/* Free places among @size when @tail is the oldest, @head the next to come. */
+static inline u32 ipoib_ring_free(u32 size, u32 head, u32 tail)
+{
+	return size - (head - tail);
+}
+
+/* Is @seq one of those from @tail to before @head? */
+static inline bool ipoib_ring_holds(u32 head, u32 tail, u32 seq)
+{
+	return seq - tail < head - tail;
+}
+
+/* Has @tail come as far as @mark, no more than half a circle away? */
+static inline bool ipoib_ring_passed(u32 tail, u32 mark)
+{
+	return (s32)(tail - mark) >= 0;
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+#define IPOIB_RX_HEAD		2048	/* octets after the GRH in the head */
+
+u32 ipoib_queue_size(u32 size, u32 least, u32 most);
+u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe);
+u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr);
+
+/* The part of a datagram of @len octets that goes to the head of a buffer. */
+static inline u32 ipoib_rx_head_len(u32 len)
+{
+	return min_t(u32, len, IPOIB_RX_HEAD);
+}
+
+/* The MTU in use; @link: the broadcast group's, 0 while it is not known. */
+static inline u32 ipoib_mtu(u32 link, u32 admin)
+{
+	return link ? min(link, admin) : admin;
+}
+
+int ipoib_link_speed(u16 speed, int width);
+
+/* ---- parameters --------------------------------------------------------- */
+
+bool ipoib_name_listed(const char *list, const char *name);
+
+#endif /* IPOIB_RULES_H */

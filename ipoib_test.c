@@ -1,0 +1,1424 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Unit tests of the logic that needs no device
+ *
+ * KUnit's interface; tools/testing/unit runs the same cases in user space.
+ * What is handed in lies in memory of exactly its size, so that KASAN and
+ * AddressSanitizer see a step beyond it.  Random input has a fixed seed.
+ */
+#include <kunit/test.h>
+#include <linux/module.h>
+
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
+
+/* xorshift32 */
+static u32 test_random(u32 *state)
+{
+	u32 x = *state;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return *state = x;
+}
+
+static void test_random_fill(u32 *state, u8 *data, u32 len)
+{
+	while (len--)
+		*data++ = test_random(state) >> 24;
+}
+
+/* A copy in memory of exactly its size. */
+static void *test_copy(struct kunit *test, const void *data, u32 len)
+{
+	void *copy = kunit_kzalloc(test, len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	memcpy(copy, data, len);
+	return copy;
+}
+
+/* ---- P_Keys ------------------------------------------------------------- */
+
+static const struct pkey_text {
+	const char *text;
+	const char *desc;
+	int ret;
+	u16 number;
+	u16 pkey;
+} pkey_texts[] = {
+	{ "2", "decimal", 0, 2, 0x8002 },
+	{ "2\n", "decimal as echo writes it", 0, 2, 0x8002 },
+	{ "0x8002", "hex with the membership bit", 0, 0x8002, 0x8002 },
+	{ "0x8002\n", "hex as echo writes it", 0, 0x8002, 0x8002 },
+	{ "0x0002", "hex without the membership bit", 0, 2, 0x8002 },
+	{ "0X8AbC", "capitals", 0, 0x8abc, 0x8abc },
+	{ " \t0x8002", "space in front", 0, 0x8002, 0x8002 },
+	{ "32770", "decimal with the membership bit", 0, 0x8002, 0x8002 },
+	{ "1", "least", 0, 1, 0x8001 },
+	{ "0x7fff", "limited default key", 0, 0x7fff, 0xffff },
+	{ "0xffff", "default key", 0, 0xffff, 0xffff },
+	{ "65535", "default key in decimal", 0, 0xffff, 0xffff },
+	{ "0", "zero", -EINVAL },
+	{ "0x0", "zero in hex", -EINVAL },
+	{ "0x8000", "membership bit alone", -EINVAL },
+	{ "32768", "membership bit alone in decimal", -EINVAL },
+	{ "-1", "negative", -EINVAL },
+	{ "-32767", "negative that fits in 16 bits", -EINVAL },
+	{ "0x12345", "17 bits", -EINVAL },
+	{ "65536", "17 bits in decimal", -EINVAL },
+	{ "0x18001", "17 bits, the lower 16 of them fine", -EINVAL },
+	{ "0x10000000000008001", "more than 64 bits", -EINVAL },
+	{ "", "nothing", -EINVAL },
+	{ "\n", "newline alone", -EINVAL },
+	{ " ", "space alone", -EINVAL },
+	{ "0x", "prefix alone", -EINVAL },
+	{ "8002h", "garbage behind", -EINVAL },
+	{ "8001 8002", "two numbers", -EINVAL },
+	{ "0x8001.1", "index behind", -EINVAL },
+	{ "0x8001\n\n", "two newlines", -EINVAL },
+	{ "abcd", "hex without its prefix", -EINVAL },
+	{ "ib0.8001", "name of an interface", -EINVAL },
+	{ "- 2", "sign apart", -EINVAL },
+};
+
+static void pkey_text_desc(const struct pkey_text *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(pkey_text, pkey_texts, pkey_text_desc);
+
+static void test_pkey_text(struct kunit *test)
+{
+	const struct pkey_text *t = test->param_value;
+	const char *text = test_copy(test, t->text, strlen(t->text) + 1);
+	u16 number = 0x5a5a;
+
+	KUNIT_EXPECT_EQ(test, ipoib_pkey_parse(text, &number), t->ret);
+	if (t->ret) {
+		KUNIT_EXPECT_EQ(test, number, 0x5a5a);
+		return;
+	}
+	KUNIT_EXPECT_EQ(test, number, t->number);
+	KUNIT_EXPECT_EQ(test, ipoib_pkey_full(number), t->pkey);
+}
+
+static void test_pkey_text_all(struct kunit *test)
+{
+	static const char * const formats[] = { "%u", "0x%04x\n", "0x%x" };
+	u32 n, i;
+
+	for (n = 0; n <= 0x10001; n++) {
+		bool good = n <= U16_MAX && n != 0 && n != 0x8000;
+
+		for (i = 0; i < ARRAY_SIZE(formats); i++) {
+			u16 number = 0;
+			char text[16];
+			int ret;
+
+			snprintf(text, sizeof(text), formats[i], n);
+			ret = ipoib_pkey_parse(text, &number);
+			KUNIT_EXPECT_EQ_MSG(test, ret, good ? 0 : -EINVAL,
+					    "%s", text);
+			KUNIT_EXPECT_EQ_MSG(test, number, good ? n : 0,
+					    "%s", text);
+		}
+	}
+}
+
+static void test_pkey_all(struct kunit *test)
+{
+	u32 n;
+
+	for (n = 0; n <= U16_MAX; n++) {
+		u16 full = ipoib_pkey_full(n);
+
+		KUNIT_EXPECT_EQ(test, full & 0x8000, 0x8000);
+		KUNIT_EXPECT_EQ(test, full & 0x7fff, n & 0x7fff);
+		KUNIT_EXPECT_EQ(test, ipoib_pkey_full(n ^ 0x8000), full);
+		KUNIT_EXPECT_EQ(test, ipoib_pkey_valid(n),
+				n != 0 && n != 0x8000);
+	}
+}
+
+/* ---- encapsulation ------------------------------------------------------ */
+
+static void test_encap_octets(struct kunit *test)
+{
+	static const u8 octets[IPOIB_HARD_LEN] = {
+		0x80, 0x12, 0x34, 0x56,			/* flags, QPN */
+		0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x02, 0xc9, 0x03, 0x00, 0x0a, 0xbc, 0xde,
+		0x86, 0xdd, 0x00, 0x00,			/* IPv6 */
+	};
+	u8 *hdr = kunit_kzalloc(test, IPOIB_HARD_LEN, GFP_KERNEL);
+	struct ipoib_encap encap;
+
+	KUNIT_EXPECT_EQ(test, sizeof(encap), 4);
+	KUNIT_ASSERT_NOT_NULL(test, hdr);
+	memset(hdr, 0xa5, IPOIB_HARD_LEN);
+	ipoib_header_fill(hdr, octets, htons(ETH_P_IPV6));
+	KUNIT_EXPECT_MEMEQ(test, hdr, octets, IPOIB_HARD_LEN);
+
+	ipoib_header_fill(hdr, octets, htons(ETH_P_IP));
+	KUNIT_EXPECT_MEMEQ(test, hdr + 20, "\x08\x00\x00\x00", 4);
+	ipoib_header_fill(hdr, octets, htons(ETH_P_ARP));
+	KUNIT_EXPECT_MEMEQ(test, hdr + 20, "\x08\x06\x00\x00", 4);
+}
+
+static void test_encap_protocols(struct kunit *test)
+{
+	u32 n, count = 0;
+
+	for (n = 0; n <= U16_MAX; n++)
+		count += ipoib_proto_ok(cpu_to_be16(n));
+	KUNIT_EXPECT_EQ(test, count, 5);
+	KUNIT_EXPECT_TRUE(test, ipoib_proto_ok(cpu_to_be16(0x0800)));
+	KUNIT_EXPECT_TRUE(test, ipoib_proto_ok(cpu_to_be16(0x86dd)));
+	KUNIT_EXPECT_TRUE(test, ipoib_proto_ok(cpu_to_be16(0x0806)));
+	KUNIT_EXPECT_TRUE(test, ipoib_proto_ok(cpu_to_be16(0x8035)));
+	KUNIT_EXPECT_TRUE(test, ipoib_proto_ok(cpu_to_be16(0x88ca)));
+	KUNIT_EXPECT_FALSE(test, ipoib_proto_ok(cpu_to_be16(0x0008)));
+}
+
+static void test_ud_mtu(struct kunit *test)
+{
+	static const int mtus[] = { -EINVAL, 252, 508, 1020, 2044, 4092 };
+	u32 n;
+
+	for (n = 0; n < 256; n++)
+		KUNIT_EXPECT_EQ_MSG(test, ipoib_ud_mtu(n), n < 6 ? mtus[n] :
+				    -EINVAL, "MTU code %u", n);
+}
+
+/* ---- link-layer addresses ----------------------------------------------- */
+
+static const u8 test_addr[INFINIBAND_ALEN] = {
+	0x00, 0x12, 0x34, 0x56,
+	0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x02, 0xc9, 0x03, 0x00, 0x0a, 0xbc, 0xde,
+};
+
+static void test_addr_octets(struct kunit *test)
+{
+	u8 *addr = kunit_kzalloc(test, INFINIBAND_ALEN, GFP_KERNEL);
+	union ib_gid gid;
+
+	KUNIT_ASSERT_NOT_NULL(test, addr);
+	memset(addr, 0xa5, INFINIBAND_ALEN);
+	memcpy(gid.raw, test_addr + 4, sizeof(gid.raw));
+	ipoib_addr_fill(addr, 0x123456, &gid);
+	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
+
+	/* A QPN has 24 bits: the flags octet stays clear. */
+	ipoib_addr_fill(addr, 0xff123456, &gid);
+	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
+	ipoib_addr_fill(addr, 0, &gid);
+	KUNIT_EXPECT_MEMEQ(test, addr, "\0\0\0\0\xfe\x80", 6);
+}
+
+static void test_addr_parts(struct kunit *test)
+{
+	u8 *addr = test_copy(test, test_addr, INFINIBAND_ALEN);
+	union ib_gid gid;
+	u32 flags;
+
+	ipoib_addr_gid(addr, &gid);
+	KUNIT_EXPECT_MEMEQ(test, gid.raw, test_addr + 4, 16);
+	/* RFC 4755 section 3.1 has flags in the first octet: 0x80 RC, 0x40 UC */
+	for (flags = 0; flags < 256; flags++) {
+		addr[0] = flags;
+		KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0x123456);
+	}
+	memset(addr, 0xff, 4);
+	KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0xffffff);
+	memset(addr, 0, 4);
+	KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0);
+}
+
+static void test_addr_multicast(struct kunit *test)
+{
+	u8 *addr = test_copy(test, test_addr, INFINIBAND_ALEN);
+	u32 n;
+
+	for (n = 0; n < 256; n++) {
+		addr[4] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_addr_is_multicast(addr), n == 0xff);
+	}
+	KUNIT_EXPECT_TRUE(test, ipoib_addr_is_multicast(ipoib_broadcast));
+	/* The QPN says nothing. */
+	memset(addr, 0xff, 4);
+	addr[4] = 0xfe;
+	KUNIT_EXPECT_FALSE(test, ipoib_addr_is_multicast(addr));
+}
+
+static void test_broadcast_octets(struct kunit *test)
+{
+	static const u8 octets[INFINIBAND_ALEN] = {
+		0x00, 0xff, 0xff, 0xff,
+		0xff, 0x12, 0x40, 0x1b, 0x80, 0x01, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff,
+	};
+	u8 *addr = test_copy(test, ipoib_broadcast, INFINIBAND_ALEN);
+
+	ipoib_addr_set_pkey(addr, 0x8001);
+	KUNIT_EXPECT_MEMEQ(test, addr, octets, INFINIBAND_ALEN);
+	ipoib_addr_set_pkey(addr, 0xffff);
+	KUNIT_EXPECT_MEMEQ(test, addr + 6, "\x40\x1b\xff\xff\0\0", 6);
+	KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0xffffff);
+}
+
+static const struct mgid_case {
+	const char *desc;
+	u8 addr[INFINIBAND_ALEN];
+	u8 scope;
+	u16 pkey;
+	u8 mgid[16];
+} mgid_cases[] = {
+	{
+		"IPv4 239.255.1.1",
+		{ 0x00, 0xff, 0xff, 0xff,
+		  0xff, 0x12, 0x40, 0x1b, 0x80, 0x01, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x0f, 0xff, 0x01, 0x01 },
+		0x12, 0x8001,
+		{ 0xff, 0x12, 0x40, 0x1b, 0x80, 0x01, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x0f, 0xff, 0x01, 0x01 },
+	}, {
+		"IPv6 ff02::1:ff0a:bcde",
+		{ 0x00, 0xff, 0xff, 0xff,
+		  0xff, 0x12, 0x60, 0x1b, 0xff, 0xff, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x01, 0xff, 0x0a, 0xbc, 0xde },
+		0x12, 0xffff,
+		{ 0xff, 0x12, 0x60, 0x1b, 0xff, 0xff, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x01, 0xff, 0x0a, 0xbc, 0xde },
+	}, {
+		"mapped before the P_Key changed",
+		{ 0x00, 0xff, 0xff, 0xff,
+		  0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01 },
+		0x12, 0x8abc,
+		{ 0xff, 0x12, 0x40, 0x1b, 0x8a, 0xbc, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01 },
+	}, {
+		"the link's scope, the address' own flags",
+		{ 0x00, 0xff, 0xff, 0xff,
+		  0xff, 0x72, 0x60, 0x1b, 0xff, 0xff, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x01 },
+		0x15, 0xffff,
+		{ 0xff, 0x75, 0x60, 0x1b, 0xff, 0xff, 0x00, 0x00,
+		  0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x01 },
+	}, {
+		"80 bits of an IPv6 group",
+		{ 0x00, 0xff, 0xff, 0xff,
+		  0xff, 0x1e, 0x60, 0x1b, 0x12, 0x34, 0xff, 0xfe,
+		  0xfd, 0xfc, 0xfb, 0xfa, 0xf9, 0xf8, 0xf7, 0xf6 },
+		0x1e, 0x8001,
+		{ 0xff, 0x1e, 0x60, 0x1b, 0x80, 0x01, 0xff, 0xfe,
+		  0xfd, 0xfc, 0xfb, 0xfa, 0xf9, 0xf8, 0xf7, 0xf6 },
+	},
+};
+
+static void mgid_case_desc(const struct mgid_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(mgid_case, mgid_cases, mgid_case_desc);
+
+static void test_mgid(struct kunit *test)
+{
+	const struct mgid_case *t = test->param_value;
+	u8 *broadcast = test_copy(test, ipoib_broadcast, INFINIBAND_ALEN);
+	u8 *addr = test_copy(test, t->addr, INFINIBAND_ALEN);
+	union ib_gid mgid;
+
+	broadcast[5] = t->scope;
+	ipoib_addr_set_pkey(broadcast, t->pkey);
+	ipoib_addr_mgid(addr, broadcast, t->pkey, &mgid);
+	KUNIT_EXPECT_MEMEQ(test, mgid.raw, t->mgid, 16);
+	KUNIT_EXPECT_MEMEQ(test, addr, t->addr, INFINIBAND_ALEN);
+
+	/* The broadcast address itself is its group. */
+	ipoib_addr_mgid(broadcast, broadcast, t->pkey, &mgid);
+	KUNIT_EXPECT_MEMEQ(test, mgid.raw, broadcast + 4, 16);
+}
+
+static void test_addr_equal(struct kunit *test)
+{
+	u32 bit, shift;
+	u8 *a, *b;
+
+	/* At odd places, and the ends are the ends of the memory. */
+	for (shift = 0; shift < 8; shift++) {
+		a = kunit_kzalloc(test, shift + INFINIBAND_ALEN, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, a);
+		a += shift;
+		memcpy(a, test_addr, INFINIBAND_ALEN);
+		b = test_copy(test, test_addr, INFINIBAND_ALEN);
+		KUNIT_EXPECT_TRUE(test, ipoib_addr_equal(a, b));
+		KUNIT_EXPECT_EQ(test, ipoib_addr_hash(a, 7),
+				ipoib_addr_hash(b, 7));
+		for (bit = 0; bit < 8 * INFINIBAND_ALEN; bit++) {
+			b[bit / 8] ^= 1 << (bit % 8);
+			KUNIT_EXPECT_FALSE_MSG(test, ipoib_addr_equal(a, b),
+					       "bit %u", bit);
+			b[bit / 8] ^= 1 << (bit % 8);
+		}
+	}
+}
+
+/* What the hosts of a fabric differ in: steps of GUID and QPN. */
+static const struct hash_case {
+	const char *desc;
+	u64 guid;
+	u32 qpn;
+} hash_cases[] = {
+	{ "consecutive GUIDs, one QPN", 1, 0 },
+	{ "consecutive GUIDs and QPNs", 1, 1 },
+	{ "two ports each, one QPN", 2, 0 },
+	{ "GUIDs 8 apart, QPNs 4 apart", 8, 4 },
+	{ "GUIDs 16 apart, one QPN", 16, 0 },
+	{ "GUIDs 256 apart", 0x100, 0 },
+	{ "GUIDs 65536 apart", 0x10000, 1 },
+	{ "GUIDs 2^32 apart", 0x100000000ULL, 0 },
+	{ "one GUID, consecutive QPNs", 0, 1 },
+	{ "one GUID, QPNs 256 apart", 0, 0x100 },
+};
+
+static void hash_case_desc(const struct hash_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(hash_case, hash_cases, hash_case_desc);
+
+static void test_addr_hash(struct kunit *test)
+{
+	static const u32 seeds[] = { 0, 1, 0x12345678, U32_MAX };
+	const struct hash_case *t = test->param_value;
+	u8 *addr = test_copy(test, test_addr, INFINIBAND_ALEN);
+	u32 i, n, most, place;
+	u16 *count;
+
+	for (i = 0; i < ARRAY_SIZE(seeds); i++) {
+		count = kunit_kzalloc(test, 8192 * sizeof(*count), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, count);
+		most = 0;
+		for (n = 0; n < 4096; n++) {
+			u64 guid = 0x0002c903000a0000ULL + n * t->guid;
+
+			put_unaligned_be32(0x48 + n * t->qpn, addr);
+			put_unaligned_be32(guid >> 32, addr + 12);
+			put_unaligned_be32(guid, addr + 16);
+			place = ipoib_addr_hash(addr, seeds[i]) % 8192;
+			count[place]++;
+			most = max_t(u32, most, count[place]);
+		}
+		/* Chance alone has 6; beyond 16 rhashtable takes no more. */
+		KUNIT_EXPECT_LE_MSG(test, most, 10, "seed %#x", seeds[i]);
+	}
+	KUNIT_EXPECT_NE(test, ipoib_addr_hash(addr, 1),
+			ipoib_addr_hash(addr, 2));
+}
+
+/* ---- ARP and neighbour discovery ---------------------------------------- */
+
+/* Who has 10.0.0.2?  Tell 10.0.0.1 at test_addr, RFC 4391 section 9.1.2. */
+static const u8 arp_request[] = {
+	0x00, 0x20, 0x08, 0x00, 0x14, 0x04, 0x00, 0x01,
+	0x00, 0x12, 0x34, 0x56,
+	0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x02, 0xc9, 0x03, 0x00, 0x0a, 0xbc, 0xde,
+	0x0a, 0x00, 0x00, 0x01,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x0a, 0x00, 0x00, 0x02,
+};
+
+/* Neighbour solicitation for fe80::2 with the option of section 9.3. */
+static const u8 nd_solicit[] = {
+	0x60, 0x00, 0x00, 0x00, 0x00, 0x30, 0x3a, 0xff,
+	0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x02, 0x02, 0xc9, 0x03, 0x00, 0x0a, 0xbc, 0xde,
+	0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x01, 0xff, 0x00, 0x00, 0x02,
+	0x87, 0x00, 0x12, 0x34, 0x00, 0x00, 0x00, 0x00,
+	0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
+	0x01, 0x03, 0x00, 0x00,
+	0x00, 0x12, 0x34, 0x56,
+	0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x02, 0xc9, 0x03, 0x00, 0x0a, 0xbc, 0xde,
+};
+
+#define ND_TYPE		40	/* of the ICMPv6 message */
+#define ND_OPTION	64
+#define ND_ADDR		68
+
+static void test_arp_address(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, arp_request, sizeof(arp_request));
+	const __be16 arp = htons(ETH_P_ARP);
+	const u8 *addr;
+
+	KUNIT_EXPECT_EQ(test, sizeof(arp_request), 56);
+	addr = ipoib_told_addr(arp, pkt, sizeof(arp_request));
+	KUNIT_EXPECT_PTR_EQ(test, addr, pkt + 8);
+	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
+	pkt[7] = 2;	/* a reply tells it too */
+	KUNIT_EXPECT_PTR_EQ(test, ipoib_told_addr(arp, pkt, 56), pkt + 8);
+
+	pkt[1] = 1;	/* Ethernet */
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+	pkt[1] = 0x20;
+	pkt[4] = 6;
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+	pkt[4] = 0xff;
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+}
+
+static void test_arp_cut(struct kunit *test)
+{
+	u32 len;
+
+	for (len = 1; len <= sizeof(arp_request); len++) {
+		u8 *pkt = test_copy(test, arp_request, len);
+		const u8 *addr = ipoib_told_addr(htons(ETH_P_ARP), pkt, len);
+
+		KUNIT_EXPECT_PTR_EQ(test, addr, len < 28 ? NULL : pkt + 8);
+	}
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_ARP),
+						arp_request, 0));
+}
+
+static void test_nd_address(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, nd_solicit, sizeof(nd_solicit));
+	const __be16 ipv6 = htons(ETH_P_IPV6);
+	const u32 len = sizeof(nd_solicit);
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, len, 88);
+	KUNIT_EXPECT_PTR_EQ(test, ipoib_told_addr(ipv6, pkt, len),
+			    pkt + ND_ADDR);
+	KUNIT_EXPECT_MEMEQ(test, ipoib_told_addr(ipv6, pkt, len), test_addr,
+			   INFINIBAND_ALEN);
+
+	for (n = 0; n < 256; n++) {
+		pkt[ND_TYPE] = n;	/* solicitation, advertisement */
+		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+				n == 135 || n == 136);
+	}
+	pkt[ND_TYPE] = 136;
+	for (n = 0; n < 256; n++) {
+		pkt[ND_OPTION] = n;	/* source, target */
+		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+				n == 1 || n == 2);
+	}
+	pkt[ND_OPTION] = 2;
+	for (n = 0; n < 256; n++) {
+		pkt[ND_OPTION + 1] = n;	/* units of 8 octets; Ethernet has 1 */
+		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+				n == 3);
+	}
+	pkt[ND_OPTION + 1] = 3;
+	for (n = 0; n < 256; n++) {
+		pkt[6] = n;		/* next header */
+		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+				n == 58);
+	}
+}
+
+static void test_nd_cut(struct kunit *test)
+{
+	u32 len;
+
+	for (len = 1; len <= sizeof(nd_solicit); len++) {
+		u8 *pkt = test_copy(test, nd_solicit, len);
+		const u8 *addr = ipoib_told_addr(htons(ETH_P_IPV6), pkt, len);
+
+		KUNIT_EXPECT_PTR_EQ(test, addr, len < sizeof(nd_solicit) ?
+				    NULL : pkt + ND_ADDR);
+	}
+}
+
+/* The Ethertype says what a packet is, not its contents. */
+static void test_told_others(struct kunit *test)
+{
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IP), arp_request,
+						sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_RARP), arp_request,
+						sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IPV6), arp_request,
+						sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_ARP), nd_solicit,
+						sizeof(nd_solicit)));
+	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IP), nd_solicit,
+						sizeof(nd_solicit)));
+}
+
+/* Of whatever comes, only what is there is read, and pointed to. */
+static void test_told_random(struct kunit *test)
+{
+	static const u16 protos[] = { ETH_P_ARP, ETH_P_IPV6, ETH_P_IP };
+	u32 state = 4391, round, told = 0;
+
+	for (round = 0; round < 3000; round++) {
+		bool arp = round % 3 == 0;
+		__be16 proto = cpu_to_be16(protos[round % 3]);
+		u32 full = arp ? sizeof(arp_request) : sizeof(nd_solicit);
+		u32 len = 1 + test_random(&state) % full;
+		u8 *pkt = test_copy(test, arp ? arp_request : nd_solicit, len);
+		const u8 *addr;
+
+		if (round % 2)
+			len = full;
+		pkt = test_copy(test, arp ? arp_request : nd_solicit, len);
+		pkt[test_random(&state) % len] = test_random(&state) >> 24;
+		if (round % 5 == 0)
+			test_random_fill(&state, pkt, len);
+		addr = ipoib_told_addr(proto, pkt, len);
+		ipoib_is_probe(proto, pkt, len);
+		if (!addr)
+			continue;
+		told++;
+		KUNIT_EXPECT_TRUE(test, addr >= pkt &&
+				  addr + INFINIBAND_ALEN <= pkt + len);
+	}
+	KUNIT_EXPECT_GT(test, told, 500);
+}
+
+static void test_probe_arp(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, arp_request, sizeof(arp_request));
+	const __be16 arp = htons(ETH_P_ARP);
+	u32 n;
+
+	for (n = 0; n < 256; n++) {
+		pkt[7] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_is_probe(arp, pkt, 56), n == 1);
+	}
+	pkt[7] = 1;
+	for (n = 1; n <= 56; n++) {
+		pkt = test_copy(test, arp_request, n);
+		KUNIT_EXPECT_EQ(test, ipoib_is_probe(arp, pkt, n), n >= 8);
+		KUNIT_EXPECT_FALSE(test, ipoib_is_probe(htons(ETH_P_IP), pkt,
+							n));
+	}
+}
+
+static void test_probe_nd(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, nd_solicit, sizeof(nd_solicit));
+	const __be16 ipv6 = htons(ETH_P_IPV6);
+	u32 n;
+
+	for (n = 0; n < 256; n++) {
+		pkt[ND_TYPE] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_is_probe(ipv6, pkt, 88), n == 135);
+	}
+	pkt[ND_TYPE] = 135;
+	pkt[6] = 6;	/* TCP */
+	KUNIT_EXPECT_FALSE(test, ipoib_is_probe(ipv6, pkt, 88));
+	for (n = 1; n <= 88; n++) {
+		pkt = test_copy(test, nd_solicit, n);
+		KUNIT_EXPECT_EQ(test, ipoib_is_probe(ipv6, pkt, n), n >= 64);
+		KUNIT_EXPECT_FALSE(test, ipoib_is_probe(htons(ETH_P_IP), pkt,
+							n));
+	}
+}
+
+/* ---- connected mode's private data -------------------------------------- */
+
+static const u8 cm_rfc[8] = {
+	0x00, 0x12, 0x34, 0x56,		/* QPN */
+	0x00, 0x00, 0xff, 0xf4,		/* 65524 = 65520 + 4 */
+};
+
+static const u8 cm_extended[20] = {
+	0x00, 0x12, 0x34, 0x56,
+	0x00, 0x00, 0xff, 0xf4,
+	0x49, 0x50, 0x6f, 0x2b,		/* magic */
+	0x01, 0x00, 0x00, 0x00,		/* version, reserved */
+	0x00, 0x00, 0x00, 0x01,		/* no checksums */
+};
+
+static void test_cm_octets(struct kunit *test)
+{
+	struct ipoib_cm_private *p;
+
+	p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	KUNIT_EXPECT_EQ(test, sizeof(*p), 20);
+	KUNIT_EXPECT_EQ(test, IPOIB_CM_MSG_MAX, 65524);
+
+	memset(p, 0xa5, sizeof(*p));
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_fill(p, 0x123456, 65524, 0), 8);
+	KUNIT_EXPECT_MEMEQ(test, p, cm_rfc, 8);
+
+	memset(p, 0xa5, sizeof(*p));
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_fill(p, 0xff123456, 65524,
+						    IPOIB_CM_CAP_NO_CSUM), 20);
+	KUNIT_EXPECT_MEMEQ(test, p, cm_extended, 20);
+}
+
+/* The CM gives 92 octets of a REQ, 196 of a REP: zeroes behind what was sent. */
+static void test_cm_rfc_peer(struct kunit *test)
+{
+	static const u32 lens[] = { 8, 92, 196 };
+	struct ipoib_cm_peer peer;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		u8 *data = kunit_kzalloc(test, lens[i], GFP_KERNEL);
+
+		KUNIT_ASSERT_NOT_NULL(test, data);
+		memcpy(data, cm_rfc, sizeof(cm_rfc));
+		memset(&peer, 0xa5, sizeof(peer));
+		KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data,
+							     lens[i]), 0);
+		KUNIT_EXPECT_EQ(test, peer.qpn, 0x123456);
+		KUNIT_EXPECT_EQ(test, peer.max_msg, 65524);
+		KUNIT_EXPECT_EQ(test, peer.caps, 0);
+	}
+}
+
+static void test_cm_own_peer(struct kunit *test)
+{
+	struct ipoib_cm_peer peer = { };
+	u8 *data = kunit_kzalloc(test, 92, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	memcpy(data, cm_extended, sizeof(cm_extended));
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 92), 0);
+	KUNIT_EXPECT_EQ(test, peer.qpn, 0x123456);
+	KUNIT_EXPECT_EQ(test, peer.max_msg, 65524);
+	KUNIT_EXPECT_EQ(test, peer.caps, IPOIB_CM_CAP_NO_CSUM);
+}
+
+/* What is not whole is not there; without the RFC's part there is no peer. */
+static void test_cm_cut(struct kunit *test)
+{
+	u32 len;
+
+	for (len = 1; len <= 20; len++) {
+		struct ipoib_cm_peer peer = { .qpn = 1, .caps = 0xa5 };
+		u8 *data = test_copy(test, cm_extended, len);
+		int ret = ipoib_cm_private_parse(&peer, data, len);
+
+		KUNIT_EXPECT_EQ_MSG(test, ret, len < 8 ? -EINVAL : 0,
+				    "%u octets", len);
+		KUNIT_EXPECT_EQ_MSG(test, peer.qpn, len < 8 ? 1 : 0x123456,
+				    "%u octets", len);
+		KUNIT_EXPECT_EQ_MSG(test, peer.caps, len < 8 ? 0xa5 :
+				    len < 20 ? 0 : IPOIB_CM_CAP_NO_CSUM,
+				    "%u octets", len);
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(NULL, NULL, 0), -EINVAL);
+}
+
+static void test_cm_versions(struct kunit *test)
+{
+	u8 *data = test_copy(test, cm_extended, sizeof(cm_extended));
+	u32 n;
+
+	for (n = 0; n < 256; n++) {
+		struct ipoib_cm_peer peer = { };
+
+		data[12] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20),
+				0);
+		KUNIT_EXPECT_EQ(test, peer.caps,
+				n ? IPOIB_CM_CAP_NO_CSUM : 0);
+	}
+}
+
+/* What later versions, or others, may put there does no harm. */
+static void test_cm_unknown(struct kunit *test)
+{
+	u8 *data = test_copy(test, cm_extended, sizeof(cm_extended));
+	struct ipoib_cm_peer peer = { };
+	u32 bit;
+
+	data[0] = 0xff;			/* flags of the QPN field */
+	memset(data + 13, 0xff, 3);	/* reserved */
+	memset(data + 16, 0xff, 4);	/* all capabilities there can be */
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20), 0);
+	KUNIT_EXPECT_EQ(test, peer.qpn, 0x123456);
+	KUNIT_EXPECT_EQ(test, peer.caps, IPOIB_CM_CAPS);
+
+	/* Something else than ours, one bit away from it. */
+	for (bit = 0; bit < 32; bit++) {
+		data[8 + bit / 8] ^= 1 << (bit % 8);
+		KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20),
+				0);
+		KUNIT_EXPECT_EQ(test, peer.caps, 0);
+		data[8 + bit / 8] ^= 1 << (bit % 8);
+	}
+}
+
+static const struct cm_value {
+	const char *desc;
+	u32 qpn;
+	u32 max_msg;
+	int ret;
+	u32 result;
+} cm_values[] = {
+	{ "deployed peers", 0x48, 65524, 0, 65524 },
+	{ "IPv6's least MTU", 0x48, 1284, 0, 1284 },
+	{ "IPv4's least MTU", 0x48, 72, 0, 72 },
+	{ "one less", 0x48, 71, -EINVAL },
+	{ "no more than a header", 0x48, 4, -EINVAL },
+	{ "less than a header", 0x48, 3, -EINVAL },
+	{ "no message", 0x48, 0, -EINVAL },
+	{ "more than an IP packet", 0x48, 65525, 0, 65524 },
+	{ "2 GiB", 0x48, 0x80000000, 0, 65524 },
+	{ "4 GiB less one", 0x48, 0xffffffff, 0, 65524 },
+	{ "4 GiB less a header", 0x48, 0xfffffffc, 0, 65524 },
+	{ "least QPN", 2, 65524, 0, 65524 },
+	{ "greatest QPN", 0xfffffe, 65524, 0, 65524 },
+	{ "QP0", 0, 65524, -EINVAL },
+	{ "QP1", 1, 65524, -EINVAL },
+	{ "multicast QPN", 0xffffff, 65524, -EINVAL },
+};
+
+static void cm_value_desc(const struct cm_value *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(cm_value, cm_values, cm_value_desc);
+
+static void test_cm_values(struct kunit *test)
+{
+	const struct cm_value *t = test->param_value;
+	struct ipoib_cm_peer peer = { 1, 2, 3 };
+	u8 *data = test_copy(test, cm_extended, sizeof(cm_extended));
+
+	put_unaligned_be32(t->qpn, data);
+	put_unaligned_be32(t->max_msg, data + 4);
+	KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20), t->ret);
+	KUNIT_EXPECT_EQ(test, peer.qpn, t->ret ? 1 : t->qpn);
+	KUNIT_EXPECT_EQ(test, peer.max_msg, t->ret ? 2 : t->result);
+	KUNIT_EXPECT_EQ(test, peer.caps, t->ret ? 3 : IPOIB_CM_CAP_NO_CSUM);
+}
+
+/* Whatever comes, what is taken from it can be worked with. */
+static void test_cm_random(struct kunit *test)
+{
+	u32 state = 4755, round, good = 0;
+
+	for (round = 0; round < 3000; round++) {
+		u32 len = 1 + test_random(&state) % 32;
+		struct ipoib_cm_peer peer = { };
+		u8 *data = kunit_kzalloc(test, len + 1, GFP_KERNEL);
+
+		/* At odd places too: the CM does not promise any. */
+		KUNIT_ASSERT_NOT_NULL(test, data);
+		test_random_fill(&state, data + 1, len);
+		if (ipoib_cm_private_parse(&peer, data + 1, len))
+			continue;
+		good++;
+		KUNIT_EXPECT_GE(test, len, 8);
+		KUNIT_EXPECT_TRUE(test, peer.qpn > 1 && peer.qpn < 0xffffff);
+		KUNIT_EXPECT_TRUE(test, peer.max_msg >= 72 &&
+				  peer.max_msg <= 65524);
+		KUNIT_EXPECT_EQ(test, peer.caps & ~IPOIB_CM_CAPS, 0);
+	}
+	KUNIT_EXPECT_GT(test, good, 1000);
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+static const struct event_case {
+	enum ib_event_type event;
+	const char *desc;
+	unsigned long bits;
+} event_cases[] = {
+	{ IB_EVENT_SM_CHANGE, "SM change", BIT(IPOIB_EV_REVALIDATE) },
+	{ IB_EVENT_CLIENT_REREGISTER, "client reregister",
+	  BIT(IPOIB_EV_REVALIDATE) },
+	{ IB_EVENT_PORT_ACTIVE, "port active",
+	  BIT(IPOIB_EV_PORT) | BIT(IPOIB_EV_REJOIN) },
+	{ IB_EVENT_LID_CHANGE, "LID change",
+	  BIT(IPOIB_EV_PORT) | BIT(IPOIB_EV_REJOIN) },
+	{ IB_EVENT_PORT_ERR, "port error", BIT(IPOIB_EV_PORT) },
+	{ IB_EVENT_GID_CHANGE, "GID change", BIT(IPOIB_EV_PORT) },
+	{ IB_EVENT_PKEY_CHANGE, "P_Key change", BIT(IPOIB_EV_PKEY) },
+	{ IB_EVENT_CQ_ERR, "CQ error", 0 },
+	{ IB_EVENT_QP_FATAL, "QP fatal", 0 },
+	{ IB_EVENT_QP_REQ_ERR, "QP request error", 0 },
+	{ IB_EVENT_QP_ACCESS_ERR, "QP access error", 0 },
+	{ IB_EVENT_COMM_EST, "communication established", 0 },
+	{ IB_EVENT_SQ_DRAINED, "send queue drained", 0 },
+	{ IB_EVENT_PATH_MIG, "path migrated", 0 },
+	{ IB_EVENT_PATH_MIG_ERR, "path migration error", 0 },
+	{ IB_EVENT_SRQ_ERR, "SRQ error", 0 },
+	{ IB_EVENT_SRQ_LIMIT_REACHED, "SRQ limit reached", 0 },
+	{ IB_EVENT_QP_LAST_WQE_REACHED, "last WQE reached", 0 },
+	{ IB_EVENT_WQ_FATAL, "WQ fatal", 0 },
+	{ 12345, "one nobody knows", 0 },
+};
+
+static void event_case_desc(const struct event_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(event_case, event_cases, event_case_desc);
+
+static void test_event(struct kunit *test)
+{
+	const struct event_case *t = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 1, 1), t->bits);
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 255, 255),
+			t->bits);
+	/* Of another port, or none. */
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 2, 1), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 1, 2), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 0, 1), 0);
+}
+
+static void test_event_fatal(struct kunit *test)
+{
+	u32 num;
+
+	for (num = 0; num < 4; num++)
+		KUNIT_EXPECT_EQ(test, ipoib_event_classify(
+					IB_EVENT_DEVICE_FATAL, num, 1),
+				BIT(IPOIB_EV_PORT));
+	KUNIT_EXPECT_EQ(test, ipoib_event_classify(IB_EVENT_DEVICE_FATAL,
+						   U32_MAX, 1),
+			BIT(IPOIB_EV_PORT));
+}
+
+/* ---- states ------------------------------------------------------------- */
+
+static void test_path_moves(struct kunit *test)
+{
+	/* To: idle, queued, query, valid, backoff */
+	static const bool moves[5][5] = {
+		[IPOIB_PATH_IDLE]	= { 0, 1, 0, 0, 0 },
+		[IPOIB_PATH_QUEUED]	= { 0, 0, 1, 0, 0 },
+		[IPOIB_PATH_QUERY]	= { 1, 0, 0, 1, 1 },
+		[IPOIB_PATH_VALID]	= { 0, 1, 0, 0, 0 },
+		[IPOIB_PATH_BACKOFF]	= { 1, 1, 0, 0, 0 },
+	};
+	u32 from, to;
+
+	for (from = 0; from < 5; from++)
+		for (to = 0; to < 5; to++)
+			KUNIT_EXPECT_EQ_MSG(test, ipoib_path_may_move(from, to),
+					    moves[from][to], "%s to %s",
+					    ipoib_path_state_name(from),
+					    ipoib_path_state_name(to));
+}
+
+static void test_mcast_moves(struct kunit *test)
+{
+	/* To: idle, joining, joined, member */
+	static const bool moves[4][4] = {
+		[IPOIB_MCAST_IDLE]	= { 1, 1, 0, 0 },
+		[IPOIB_MCAST_JOINING]	= { 1, 0, 1, 0 },
+		[IPOIB_MCAST_JOINED]	= { 1, 0, 0, 1 },
+		[IPOIB_MCAST_MEMBER]	= { 1, 0, 0, 0 },
+	};
+	u32 from, to;
+
+	for (from = 0; from < 4; from++)
+		for (to = 0; to < 4; to++)
+			KUNIT_EXPECT_EQ_MSG(test,
+					    ipoib_mcast_may_move(from, to),
+					    moves[from][to], "%s to %s",
+					    ipoib_mcast_state_name(from),
+					    ipoib_mcast_state_name(to));
+}
+
+/* Scripts read them in debugfs, people in traces. */
+static void test_state_names(struct kunit *test)
+{
+	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_IDLE),
+			   "idle");
+	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_QUEUED),
+			   "queued");
+	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_QUERY),
+			   "query");
+	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_VALID),
+			   "valid");
+	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_BACKOFF),
+			   "backoff");
+	KUNIT_EXPECT_STREQ(test, ipoib_mcast_state_name(IPOIB_MCAST_IDLE),
+			   "idle");
+	KUNIT_EXPECT_STREQ(test, ipoib_mcast_state_name(IPOIB_MCAST_JOINING),
+			   "joining");
+	KUNIT_EXPECT_STREQ(test, ipoib_mcast_state_name(IPOIB_MCAST_JOINED),
+			   "joined");
+	KUNIT_EXPECT_STREQ(test, ipoib_mcast_state_name(IPOIB_MCAST_MEMBER),
+			   "member");
+}
+
+/* ---- delays ------------------------------------------------------------- */
+
+static void test_path_delay(struct kunit *test)
+{
+	unsigned long delay, last = 0;
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_path_delay(0), HZ / 4);
+	KUNIT_EXPECT_EQ(test, ipoib_path_delay(1), HZ / 4 * 2);
+	KUNIT_EXPECT_EQ(test, ipoib_path_delay(5), HZ / 4 * 32);
+	KUNIT_EXPECT_EQ(test, ipoib_path_delay(7), 16 * HZ);
+	for (n = 0; n < 100; n++) {
+		delay = ipoib_path_delay(n);
+		KUNIT_EXPECT_GE(test, delay, last);
+		KUNIT_EXPECT_LE(test, delay, 16 * HZ);
+		last = delay;
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_path_delay(U32_MAX), 16 * HZ);
+}
+
+static void test_mcast_delay(struct kunit *test)
+{
+	unsigned long delay, last = 0;
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(0, false), HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(3, false), 8 * HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(4, false), 16 * HZ);
+	for (n = 0; n < 100; n++) {
+		delay = ipoib_mcast_delay(n, false);
+		KUNIT_EXPECT_GE(test, delay, last);
+		KUNIT_EXPECT_LE(test, delay, 16 * HZ);
+		last = delay;
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(U32_MAX, false), 16 * HZ);
+}
+
+/* Eight quick attempts to get the link, then as the others. */
+static void test_mcast_delay_broadcast(struct kunit *test)
+{
+	u32 n;
+
+	for (n = 0; n < 100; n++)
+		KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(n, true),
+				n < 8 ? HZ / 4 : 16 * HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(U32_MAX, true), 16 * HZ);
+}
+
+static void test_delay_spread(struct kunit *test)
+{
+	unsigned long delay, got, least = 2000, most = 0;
+	u32 state = 1, n;
+
+	for (delay = 0; delay < 20000; delay += 37) {
+		KUNIT_EXPECT_EQ(test, ipoib_delay_spread(delay, 0), delay);
+		KUNIT_EXPECT_EQ(test, ipoib_delay_spread(delay, U32_MAX),
+				delay + delay / 4);
+	}
+	for (n = 0; n < 5000; n++) {
+		got = ipoib_delay_spread(1000, test_random(&state));
+		least = min(least, got);
+		most = max(most, got);
+	}
+	KUNIT_EXPECT_EQ(test, least, 1000);
+	KUNIT_EXPECT_EQ(test, most, 1250);
+}
+
+/* Jiffies start five minutes before they wrap at 32 bits, and do wrap. */
+static const unsigned long test_times[] = {
+	1, 1000000, 0x7fffffff, 0xfffffff0, ULONG_MAX / 2, ULONG_MAX - 3,
+};
+
+static void test_path_may_ask(struct kunit *test)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(test_times); i++) {
+		unsigned long asked = test_times[i];
+
+		KUNIT_EXPECT_FALSE(test, ipoib_path_may_ask(asked, asked));
+		KUNIT_EXPECT_FALSE(test, ipoib_path_may_ask(asked + HZ, asked));
+		KUNIT_EXPECT_TRUE(test, ipoib_path_may_ask(asked + HZ + 1,
+							   asked));
+		KUNIT_EXPECT_TRUE(test, ipoib_path_may_ask(asked + 86400 * HZ,
+							   asked));
+	}
+}
+
+static void test_path_doubtful(struct kunit *test)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(test_times); i++) {
+		unsigned long now = test_times[i], long_ago = now - 60 * HZ;
+		unsigned long probed = (now - HZ) | 1;
+
+		KUNIT_EXPECT_TRUE(test, ipoib_path_doubtful(now, probed,
+							    long_ago));
+		/* No probe before. */
+		KUNIT_EXPECT_FALSE(test, ipoib_path_doubtful(now, 0, long_ago));
+		/* It has nothing to do with this one. */
+		KUNIT_EXPECT_TRUE(test, ipoib_path_doubtful(now,
+							    now - 5 * HZ + 1,
+							    long_ago));
+		KUNIT_EXPECT_FALSE(test, ipoib_path_doubtful(now, now - 5 * HZ,
+							     long_ago));
+		KUNIT_EXPECT_FALSE(test, ipoib_path_doubtful(now, now - 9 * HZ,
+							     long_ago));
+		/* The SA was asked just now. */
+		KUNIT_EXPECT_FALSE(test, ipoib_path_doubtful(now, probed,
+							     now - HZ));
+		KUNIT_EXPECT_TRUE(test, ipoib_path_doubtful(now, probed,
+							    now - HZ - 1));
+	}
+}
+
+static void test_tx_idle(struct kunit *test)
+{
+	unsigned long idle = 1;
+	u32 n;
+
+	for (n = 0; n < 100; n++) {
+		unsigned long next = ipoib_tx_idle(idle, false);
+
+		KUNIT_EXPECT_EQ(test, next, min(2 * idle, HZ / 10UL));
+		KUNIT_EXPECT_GE(test, next, idle);
+		KUNIT_EXPECT_EQ(test, ipoib_tx_idle(next, true), 1);
+		idle = next;
+	}
+	KUNIT_EXPECT_EQ(test, idle, HZ / 10);
+}
+
+/* ---- sequence numbers --------------------------------------------------- */
+
+/* A ring of 64 is filled and emptied across the wrap, beside a plain count. */
+static void test_ring_free(struct kunit *test)
+{
+	u32 head = U32_MAX - 1000, tail = head, state = 9, n;
+	s64 used = 0;
+
+	for (n = 0; n < 20000; n++) {
+		if (test_random(&state) % 2 && used < 64) {
+			head++;
+			used++;
+		} else if (used) {
+			tail++;
+			used--;
+		}
+		KUNIT_EXPECT_EQ(test, ipoib_ring_free(64, head, tail),
+				64 - used);
+	}
+	KUNIT_EXPECT_LT(test, head, U32_MAX / 2);
+	KUNIT_EXPECT_EQ(test, ipoib_ring_free(64, 63, U32_MAX), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_ring_free(8192, 0, 0), 8192);
+}
+
+static void test_ring_holds(struct kunit *test)
+{
+	static const u32 tails[] = { 0, 100, U32_MAX - 5, U32_MAX, 0x7ffffffd };
+	u32 i, used;
+	s64 off;
+
+	for (i = 0; i < ARRAY_SIZE(tails); i++) {
+		for (used = 0; used <= 16; used++) {
+			for (off = -20; off < 40; off++)
+				KUNIT_EXPECT_EQ(test, ipoib_ring_holds(
+							tails[i] + used,
+							tails[i],
+							(u32)(tails[i] + off)),
+						off >= 0 && off < used);
+		}
+	}
+}
+
+static void test_ring_passed(struct kunit *test)
+{
+	static const u32 marks[] = { 0, 1, 100, U32_MAX, 0x7fffffff,
+				     0x80000000 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(marks); i++) {
+		u32 mark = marks[i];
+
+		KUNIT_EXPECT_TRUE(test, ipoib_ring_passed(mark, mark));
+		KUNIT_EXPECT_TRUE(test, ipoib_ring_passed(mark + 1, mark));
+		KUNIT_EXPECT_TRUE(test, ipoib_ring_passed(mark + 0x7fffffff,
+							  mark));
+		KUNIT_EXPECT_FALSE(test, ipoib_ring_passed(mark - 1, mark));
+		KUNIT_EXPECT_FALSE(test, ipoib_ring_passed(mark - 8192, mark));
+	}
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static const struct queue_case {
+	const char *desc;
+	u32 size;
+	u32 result;
+} queue_cases[] = {
+	{ "nothing", 0, 64 },
+	{ "one", 1, 64 },
+	{ "less than the least", 63, 64 },
+	{ "the least", 64, 64 },
+	{ "no power of two", 65, 128 },
+	{ "default", 128, 128 },
+	{ "just below", 4095, 4096 },
+	{ "just above", 4097, 8192 },
+	{ "the most", 8192, 8192 },
+	{ "more than the most", 8193, 8192 },
+	{ "half of 32 bits", 0x80000000, 8192 },
+	{ "-1", U32_MAX, 8192 },
+};
+
+static void queue_case_desc(const struct queue_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(queue_case, queue_cases, queue_case_desc);
+
+static void test_queue_size(struct kunit *test)
+{
+	const struct queue_case *t = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, ipoib_queue_size(t->size, 64, 8192), t->result);
+}
+
+static void test_queue_size_all(struct kunit *test)
+{
+	u32 n;
+
+	for (n = 0; n < 10000; n++) {
+		u32 size = ipoib_queue_size(n, 2, 8192);
+
+		KUNIT_EXPECT_TRUE(test, is_power_of_2(size));
+		KUNIT_EXPECT_TRUE(test, size >= 2 && size <= 8192);
+		KUNIT_EXPECT_TRUE(test, size >= min(n, 8192U));
+		KUNIT_EXPECT_TRUE(test, size == 2 || size / 2 < n);
+	}
+}
+
+static const int test_limits[] = {
+	INT_MIN, -1, 0, 1, 2, 3, 4, 63, 64, 65, 128, 129, 1000, 8192, 8193,
+	16384, 65535, INT_MAX,
+};
+
+static void test_sendq_fit(struct kunit *test)
+{
+	u32 i, j, size;
+
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 16384, 65535), 128);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 129, 65535), 128);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 128, 65535), 64);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 65535, 128), 64);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 0, 65535), 1);
+	for (i = 0; i < ARRAY_SIZE(test_limits); i++)
+		for (j = 0; j < ARRAY_SIZE(test_limits); j++) {
+			size = ipoib_sendq_fit(8192, test_limits[i],
+					       test_limits[j]);
+			KUNIT_EXPECT_TRUE(test, is_power_of_2(size));
+			KUNIT_EXPECT_LE(test, size, 8192);
+			/* The marker finds room behind it. */
+			KUNIT_EXPECT_LT(test, size,
+					max((s64)test_limits[i], 2));
+			KUNIT_EXPECT_LT(test, size,
+					max((s64)test_limits[j], 2));
+		}
+}
+
+static void test_recvq_fit(struct kunit *test)
+{
+	u32 i, size;
+
+	KUNIT_EXPECT_EQ(test, ipoib_recvq_fit(256, 16384, 65535, INT_MAX),
+			256);
+	KUNIT_EXPECT_EQ(test, ipoib_recvq_fit(256, 256, 65535, INT_MAX), 255);
+	KUNIT_EXPECT_EQ(test, ipoib_recvq_fit(256, 65535, 256, INT_MAX), 255);
+	KUNIT_EXPECT_EQ(test, ipoib_recvq_fit(256, 65535, 65535, 256), 256);
+	KUNIT_EXPECT_EQ(test, ipoib_recvq_fit(256, 65535, 65535, 100), 100);
+	for (i = 0; i < ARRAY_SIZE(test_limits); i++) {
+		size = ipoib_recvq_fit(8192, test_limits[i], INT_MAX, INT_MAX);
+		KUNIT_EXPECT_TRUE(test, size >= 1 && size <= 8192);
+		size = ipoib_recvq_fit(8192, INT_MAX, test_limits[i], INT_MAX);
+		KUNIT_EXPECT_TRUE(test, size >= 1 && size <= 8192);
+		size = ipoib_recvq_fit(8192, INT_MAX, INT_MAX, test_limits[i]);
+		KUNIT_EXPECT_TRUE(test, size >= 1 && size <= 8192);
+	}
+}
+
+static void test_rx_head(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(256), 256);
+	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(2048), 2048);
+	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(4096), 2048);
+	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(0), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(U32_MAX), 2048);
+}
+
+static void test_mtu(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, ipoib_mtu(2044, 4092), 2044);
+	KUNIT_EXPECT_EQ(test, ipoib_mtu(2044, 1500), 1500);
+	KUNIT_EXPECT_EQ(test, ipoib_mtu(2044, 2044), 2044);
+	KUNIT_EXPECT_EQ(test, ipoib_mtu(0, 4092), 4092);
+	KUNIT_EXPECT_EQ(test, ipoib_mtu(4092, 65520), 4092);
+}
+
+static const struct speed_case {
+	const char *desc;
+	u16 speed;
+	int width;
+	int mbps;
+} speed_cases[] = {
+	{ "SDR 1x", 1, 1, 2500 },
+	{ "SDR 4x", 1, 4, 10000 },
+	{ "DDR 4x", 2, 4, 20000 },
+	{ "QDR 4x", 4, 4, 40000 },
+	{ "FDR10 4x", 8, 4, 40000 },
+	{ "FDR 4x", 16, 4, 56000 },
+	{ "EDR 4x", 32, 4, 100000 },
+	{ "EDR 2x", 32, 2, 50000 },
+	{ "HDR 4x", 64, 4, 200000 },
+	{ "NDR 4x", 128, 4, 400000 },
+	{ "XDR 4x", 256, 4, 800000 },
+	{ "XDR 12x", 256, 12, 2400000 },
+	{ "no speed", 0, 4, SPEED_UNKNOWN },
+	{ "two speeds", 3, 4, SPEED_UNKNOWN },
+	{ "unknown speed", 512, 4, SPEED_UNKNOWN },
+	{ "no width", 32, 0, SPEED_UNKNOWN },
+	{ "unknown width", 32, -1, SPEED_UNKNOWN },
+};
+
+static void speed_case_desc(const struct speed_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(speed_case, speed_cases, speed_case_desc);
+
+static void test_link_speed(struct kunit *test)
+{
+	const struct speed_case *t = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, ipoib_link_speed(t->speed, t->width), t->mbps);
+}
+
+/* ---- parameters --------------------------------------------------------- */
+
+static const struct list_case {
+	const char *list;
+	const char *name;
+	bool listed;
+} list_cases[] = {
+	{ "mlx5_0", "mlx5_0", true },
+	{ "mlx5_0,mlx5_1", "mlx5_0", true },
+	{ "mlx5_0,mlx5_1", "mlx5_1", true },
+	{ "mlx5_0,mlx5_1,mlx5_2", "mlx5_1", true },
+	{ "mlx5_0,,mlx5_1,", "mlx5_1", true },
+	{ "mlx5_10", "mlx5_1", false },
+	{ "mlx5_1", "mlx5_10", false },
+	{ "amlx5_1", "mlx5_1", false },
+	{ "mlx5_0,mlx5_10", "mlx5_1", false },
+	{ "mlx5_0", "mlx5_1", false },
+	{ ",", "mlx5_1", false },
+	{ "", "mlx5_1", false },
+	{ NULL, "mlx5_1", false },
+};
+
+static void list_case_desc(const struct list_case *t, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s in %s", t->name,
+		 t->list ? t->list : "no list");
+}
+
+KUNIT_ARRAY_PARAM(list_case, list_cases, list_case_desc);
+
+static void test_name_listed(struct kunit *test)
+{
+	const struct list_case *t = test->param_value;
+	const char *list = NULL;
+
+	if (t->list)
+		list = test_copy(test, t->list, strlen(t->list) + 1);
+	KUNIT_EXPECT_EQ(test, ipoib_name_listed(list, t->name), t->listed);
+}
+
+/* ------------------------------------------------------------------------- */
+
+static struct kunit_case ipoib_proto_cases[] = {
+	KUNIT_CASE_PARAM(test_pkey_text, pkey_text_gen_params),
+	KUNIT_CASE(test_pkey_text_all),
+	KUNIT_CASE(test_pkey_all),
+	KUNIT_CASE(test_encap_octets),
+	KUNIT_CASE(test_encap_protocols),
+	KUNIT_CASE(test_ud_mtu),
+	KUNIT_CASE(test_addr_octets),
+	KUNIT_CASE(test_addr_parts),
+	KUNIT_CASE(test_addr_multicast),
+	KUNIT_CASE(test_broadcast_octets),
+	KUNIT_CASE_PARAM(test_mgid, mgid_case_gen_params),
+	KUNIT_CASE(test_addr_equal),
+	KUNIT_CASE_PARAM(test_addr_hash, hash_case_gen_params),
+	KUNIT_CASE(test_arp_address),
+	KUNIT_CASE(test_arp_cut),
+	KUNIT_CASE(test_nd_address),
+	KUNIT_CASE(test_nd_cut),
+	KUNIT_CASE(test_told_others),
+	KUNIT_CASE(test_told_random),
+	KUNIT_CASE(test_probe_arp),
+	KUNIT_CASE(test_probe_nd),
+	KUNIT_CASE(test_cm_octets),
+	KUNIT_CASE(test_cm_rfc_peer),
+	KUNIT_CASE(test_cm_own_peer),
+	KUNIT_CASE(test_cm_cut),
+	KUNIT_CASE(test_cm_versions),
+	KUNIT_CASE(test_cm_unknown),
+	KUNIT_CASE_PARAM(test_cm_values, cm_value_gen_params),
+	KUNIT_CASE(test_cm_random),
+	{ }
+};
+
+static struct kunit_suite ipoib_proto_suite = {
+	.name = "ipoib_proto",
+	.test_cases = ipoib_proto_cases,
+};
+
+static struct kunit_case ipoib_rules_cases[] = {
+	KUNIT_CASE_PARAM(test_event, event_case_gen_params),
+	KUNIT_CASE(test_event_fatal),
+	KUNIT_CASE(test_path_moves),
+	KUNIT_CASE(test_mcast_moves),
+	KUNIT_CASE(test_state_names),
+	KUNIT_CASE(test_path_delay),
+	KUNIT_CASE(test_mcast_delay),
+	KUNIT_CASE(test_mcast_delay_broadcast),
+	KUNIT_CASE(test_delay_spread),
+	KUNIT_CASE(test_path_may_ask),
+	KUNIT_CASE(test_path_doubtful),
+	KUNIT_CASE(test_tx_idle),
+	KUNIT_CASE(test_ring_free),
+	KUNIT_CASE(test_ring_holds),
+	KUNIT_CASE(test_ring_passed),
+	KUNIT_CASE_PARAM(test_queue_size, queue_case_gen_params),
+	KUNIT_CASE(test_queue_size_all),
+	KUNIT_CASE(test_sendq_fit),
+	KUNIT_CASE(test_recvq_fit),
+	KUNIT_CASE(test_rx_head),
+	KUNIT_CASE(test_mtu),
+	KUNIT_CASE_PARAM(test_link_speed, speed_case_gen_params),
+	KUNIT_CASE_PARAM(test_name_listed, list_case_gen_params),
+	{ }
+};
+
+static struct kunit_suite ipoib_rules_suite = {
+	.name = "ipoib_rules",
+	.test_cases = ipoib_rules_cases,
+};
+
+kunit_test_suites(&ipoib_proto_suite, &ipoib_rules_suite);
+
+MODULE_DESCRIPTION("Unit tests of IP over InfiniBand");
+MODULE_LICENSE("GPL");
