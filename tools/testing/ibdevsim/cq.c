@@ -261,7 +261,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return err;
 
 	size = roundup_pow_of_two(attr->cqe);
-	cq->ring = kvcalloc(size + 1, sizeof(*cq->ring), GFP_KERNEL);
+	cq->ring = kvzalloc_objs(*cq->ring, size + 1);
 	if (!cq->ring) {
 		atomic_dec(&dev->num_cq);
 		return -ENOMEM;
@@ -272,8 +272,8 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	cq->limit = attr->cqe;
 	cq->cpu = ibds_vector_cpu(attr->comp_vector);
 	cq->port = &dev->port[0];
-	hrtimer_init(&cq->mod_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	cq->mod_timer.function = ibds_cq_mod_timer;
+	hrtimer_setup(&cq->mod_timer, ibds_cq_mod_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_HARD);
 	cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
 	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);

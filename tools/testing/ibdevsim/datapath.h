@@ -503,6 +503,7 @@ static inline void ibds_skip(struct ibds_pos *pos, u32 len)
 
 extern struct workqueue_struct *ibds_datapath_wq;
 
+bool ibds_object_fails(atomic_t *error, atomic_t *skip);
 int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max);
 
 /* ---- cq.c --------------------------------------------------------------- */

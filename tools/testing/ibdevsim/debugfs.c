@@ -341,6 +341,10 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(recv_post_error, atomic),
 	IBDS_FAULT(send_post_error, atomic),
 	IBDS_FAULT(create_error, atomic),
+	IBDS_FAULT(create_skip, atomic),
+	IBDS_FAULT(modify_error, atomic),
+	IBDS_FAULT(modify_skip, atomic),
+	IBDS_FAULT(attach_error, atomic),
 	IBDS_FAULT(wedged, bool),
 	IBDS_FAULT(wedged_special, bool),
 	IBDS_FAULT(defer_tx, bool),
@@ -497,7 +501,7 @@ static struct ibds_knobs *ibds_knobs_make(const char *name,
 	umode_t mode;
 	int i;
 
-	knobs = kzalloc(struct_size(knobs, knob, n), GFP_KERNEL);
+	knobs = kzalloc_flex(*knobs, knob, n);
 	if (!knobs)
 		return NULL;
 	knobs->dir = debugfs_create_dir(name, parent);

@@ -34,7 +34,7 @@ struct ibds_pkt *ibds_pkt_alloc(u32 len, gfp_t gfp)
 {
 	struct ibds_pkt *pkt;
 
-	pkt = kmalloc(struct_size(pkt, data, len), gfp);
+	pkt = kmalloc_flex(*pkt, data, len, gfp);
 	if (!pkt)
 		return NULL;
 	memset(pkt, 0, sizeof(*pkt));
@@ -177,8 +177,8 @@ int ibds_line_init(void)
 	spin_lock_init(&line.lock);
 	line.tree = RB_ROOT_CACHED;
 	INIT_WORK(&line.work, ibds_line_work);
-	hrtimer_init(&line.timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	line.timer.function = ibds_line_timer;
+	hrtimer_setup(&line.timer, ibds_line_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
 	ibds_wq = alloc_ordered_workqueue("ibdevsim", WQ_HIGHPRI);
 	return ibds_wq ? 0 : -ENOMEM;
 }

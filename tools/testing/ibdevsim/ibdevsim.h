@@ -204,7 +204,8 @@ struct ibds_counters {
 /**
  * struct ibds_faults - faults of a port, set through debugfs, read locklessly
  * @armed: true when any fault below is set that the fast path cannot cope with:
- *	all but @create_error, the MAD faults and the cost model
+ *	all but those of objects (@create_error to @attach_error), the MAD
+ *	faults and the cost model
  * @loss_ppm: data packets lost per million
  * @delay_us: data packets delivered this late
  * @jitter_us: random addition to @delay_us, which reorders
@@ -215,6 +216,11 @@ struct ibds_counters {
  *	fail with -ENOMEM
  * @send_post_error: number of ib_post_send calls that still fail with -ENOMEM
  * @create_error: number of verbs object creations that still fail with -ENOMEM
+ * @create_skip: number of those that still succeed before @create_error counts
+ * @modify_error: number of ib_modify_qp calls on data QPs that still fail with
+ *	-EIO
+ * @modify_skip: number of those that still succeed before @modify_error counts
+ * @attach_error: number of ib_attach_mcast calls that still fail with -ENOMEM
  * @wedged: data QPs neither send, receive nor complete; flushes do not come
  * @wedged_special: the same for QP0 and QP1
  * @defer_tx: sends run from a work item instead of in ib_post_send()
@@ -234,6 +240,10 @@ struct ibds_faults {
 	atomic_t recv_post_error;
 	atomic_t send_post_error;
 	atomic_t create_error;
+	atomic_t create_skip;
+	atomic_t modify_error;
+	atomic_t modify_skip;
+	atomic_t attach_error;
 	bool wedged;
 	bool wedged_special;
 	bool defer_tx;

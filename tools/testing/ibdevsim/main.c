@@ -255,7 +255,7 @@ static struct attribute *ibds_bus_attrs[] = {
 };
 ATTRIBUTE_GROUPS(ibds_bus);
 
-static const struct bus_type ibds_bus = {
+static struct bus_type ibds_bus = {
 	.name = "ibdevsim",
 	.dev_name = "ibdevsim",
 	.bus_groups = ibds_bus_groups,
@@ -266,7 +266,7 @@ static struct device *ibds_bus_dev_new(u32 id)
 	struct device *dev;
 	int err;
 
-	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	dev = kzalloc_obj(*dev);
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 	dev->id = id;

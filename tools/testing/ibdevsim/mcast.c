@@ -51,7 +51,9 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	struct ibds_attach *at, *new;
 	unsigned long flags;
 
-	new = kzalloc(sizeof(*new), GFP_KERNEL);
+	if (atomic_dec_if_positive(&qp->port->faults.attach_error) >= 0)
+		return -ENOMEM;
+	new = kzalloc_obj(*new);
 	if (!new)
 		return -ENOMEM;
 	new->mgid = *gid;

@@ -270,7 +270,7 @@ static void ibds_record_packet(struct ibds_port *port,
 		  sizeof(struct ibds_erf_header) + wire;
 	struct ibds_record *rec;
 
-	rec = kmalloc(struct_size(rec, data, len), GFP_ATOMIC);
+	rec = kmalloc_flex(*rec, data, len, GFP_ATOMIC);
 	if (!rec)
 		return;
 	rec->len = len;
@@ -348,7 +348,7 @@ static struct ibds_record *ibds_pcap_file_header(void)
 	};
 	struct ibds_record *rec;
 
-	rec = kmalloc(struct_size(rec, data, sizeof(head)), GFP_KERNEL);
+	rec = kmalloc_flex(*rec, data, sizeof(head));
 	if (!rec)
 		return NULL;
 	rec->len = sizeof(head);
@@ -431,7 +431,7 @@ static int ibds_pcap_open(struct inode *inode, struct file *file)
 {
 	struct ibds_pcap_reader *reader;
 
-	reader = kzalloc(sizeof(*reader), GFP_KERNEL);
+	reader = kzalloc_obj(*reader);
 	if (!reader)
 		return -ENOMEM;
 	reader->port = inode->i_private;
@@ -495,7 +495,7 @@ void ibds_pcap_close(struct ibds_port *port)
  */
 int ibds_pcap_alloc(struct ibds_port *port)
 {
-	struct ibds_pcap *pcap = kzalloc(sizeof(*pcap), GFP_KERNEL);
+	struct ibds_pcap *pcap = kzalloc_obj(*pcap);
 
 	if (!pcap)
 		return -ENOMEM;

@@ -331,12 +331,17 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
 {
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	struct ibds_faults *faults;
 	unsigned long flags;
 	LIST_HEAD(later);
 	int err;
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
+	faults = &qp->port->faults;
+	if (ibqp->qp_type != IB_QPT_SMI && ibqp->qp_type != IB_QPT_GSI &&
+	    ibds_object_fails(&faults->modify_error, &faults->modify_skip))
+		return -EIO;
 	rcu_read_lock();
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	err = ibds_modify_locked(qp, attr, mask, &later);
@@ -500,8 +505,8 @@ static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
 	INIT_LIST_HEAD(&qp->mcast);
 	INIT_WORK(&qp->work, ibds_qp_work);
-	hrtimer_init(&qp->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	qp->timer.function = ibds_rc_timer;
+	hrtimer_setup(&qp->timer, ibds_rc_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL);
 }
 
 int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,

@@ -157,8 +157,7 @@ static int ibds_rcv_alloc_buffers(struct ibds_rcv *rcv,
 	spin_lock_init(&rcv->rq.lock);
 	if (rcv->srq) {
 		max_sge = rcv->srq->rq.max_sge;
-		rcv->wqe = kmalloc(struct_size(rcv->wqe, sge, max_sge),
-				   GFP_KERNEL);
+		rcv->wqe = kmalloc_flex(*rcv->wqe, sge, max_sge);
 		if (!rcv->wqe)
 			return -ENOMEM;
 	} else if (ibds_rq_alloc(&rcv->rq, init->cap.max_recv_wr,
@@ -184,7 +183,7 @@ struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
 	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
 	struct ibds_rcv *rcv;
 
-	rcv = kzalloc(sizeof(*rcv), GFP_KERNEL);
+	rcv = kzalloc_obj(*rcv);
 	if (!rcv)
 		return NULL;
 	spin_lock_init(&rcv->lock);

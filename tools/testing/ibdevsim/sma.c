@@ -923,7 +923,7 @@ int ibds_port_init(struct ibds_port *port, struct ibds_dev *dev, u32 num)
 	port->dev = dev;
 	port->num = num;
 	spin_lock_init(&port->lock);
-	port->sma = kzalloc(sizeof(*port->sma), GFP_KERNEL);
+	port->sma = kzalloc_obj(*port->sma);
 	port->counters = alloc_percpu(struct ibds_counters);
 	if (!port->sma || !port->counters || ibds_pcap_alloc(port)) {
 		free_percpu(port->counters);

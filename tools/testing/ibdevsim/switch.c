@@ -572,9 +572,9 @@ static int ibds_switch_alloc(void)
 	u32 n = ibds_sw.ports + 1;
 
 	ibds_sw.lft = kvmalloc(IBDS_LFT_SIZE, GFP_KERNEL);
-	ibds_sw.mft = kvcalloc(IBDS_MFT_SIZE, sizeof(*ibds_sw.mft), GFP_KERNEL);
+	ibds_sw.mft = kvzalloc_objs(*ibds_sw.mft, IBDS_MFT_SIZE);
 	ibds_sw.sl2vl = kvcalloc(n, n * sizeof(*ibds_sw.sl2vl), GFP_KERNEL);
-	ibds_sw.port = kvcalloc(n, sizeof(*ibds_sw.port), GFP_KERNEL);
+	ibds_sw.port = kvzalloc_objs(*ibds_sw.port, n);
 	if (ibds_sw.lft && ibds_sw.mft && ibds_sw.sl2vl && ibds_sw.port)
 		return 0;
 	ibds_switch_free();

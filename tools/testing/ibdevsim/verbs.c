@@ -16,6 +16,17 @@
 struct workqueue_struct *ibds_datapath_wq;
 
 /**
+ * ibds_object_fails - does a fault want a verb for an object to fail?
+ * @error: how many still fail
+ * @skip: how many still succeed before that
+ */
+bool ibds_object_fails(atomic_t *error, atomic_t *skip)
+{
+	return atomic_read(error) && atomic_dec_if_positive(skip) < 0 &&
+	       atomic_dec_if_positive(error) >= 0;
+}
+
+/**
  * ibds_object_get - count an object that is about to be made
  * @dev: HCA
  * @num: how many there are of its kind
@@ -29,7 +40,7 @@ int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max)
 
 	if (READ_ONCE(dev->fatal))
 		return -EIO;
-	if (atomic_dec_if_positive(&faults->create_error) >= 0)
+	if (ibds_object_fails(&faults->create_error, &faults->create_skip))
 		return -ENOMEM;
 	if (atomic_inc_return(num) > max && max) {
 		atomic_dec(num);
@@ -186,12 +197,6 @@ static void ibds_fw_str(struct ib_device *ibdev, char *str)
 	strscpy(str, "1.0.0", IB_FW_VERSION_NAME_MAX);
 }
 
-static const struct cpumask *ibds_vector_affinity(struct ib_device *ibdev,
-						  int vector)
-{
-	return cpumask_of(ibds_vector_cpu(vector));
-}
-
 static ssize_t hw_rev_show(struct device *dev, struct device_attribute *attr,
 			   char *buf)
 {
@@ -240,6 +245,7 @@ static struct ib_mr *ibds_get_dma_mr(struct ib_pd *ibpd, int access)
 
 static struct ib_mr *ibds_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 				      u64 virt_addr, int access,
+				      struct ib_dmah *dmah,
 				      struct ib_udata *udata)
 {
 	return ERR_PTR(-EOPNOTSUPP);
@@ -309,7 +315,6 @@ static const struct ib_device_ops ibds_ops = {
 	.query_pkey = ibds_query_pkey,
 	.process_mad = ibds_process_mad,
 	.get_dev_fw_str = ibds_fw_str,
-	.get_vector_affinity = ibds_vector_affinity,
 
 	.alloc_pd = ibds_alloc_pd,
 	.dealloc_pd = ibds_dealloc_pd,
@@ -385,7 +390,8 @@ int ibds_datapath_init(void)
 {
 	/* Users flush it from queues of the kind that reclaim memory. */
 	ibds_datapath_wq = alloc_workqueue("ibdevsim",
-					   WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+					   WQ_MEM_RECLAIM | WQ_HIGHPRI |
+					   WQ_PERCPU, 0);
 	return ibds_datapath_wq ? 0 : -ENOMEM;
 }
 
