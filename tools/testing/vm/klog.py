@@ -7,7 +7,8 @@ Find what a kernel complains about in its log.
 
 prints every report with some context and ends with status 1 if there is one.
 A report is laid at the door of the test that ran, which tests say by writing
-"IPOIB-TEST: name" to /dev/kmsg.
+"IPOIB-TEST: name" to /dev/kmsg.  One that has to bring a complaint about, such
+as that of a watchdog, adds " expects " and the name of its pattern.
 """
 
 import argparse
@@ -71,7 +72,7 @@ PATTERNS = [Pattern(*row) for row in (
                r"using \w+\(\) in preemptible"),
     ("refcount", r"^refcount_t: "),
     ("netdevice", r"unregister_netdevice: waiting for "),
-    ("ref-tracker", r"^ref_tracker: "),
+    ("ref-tracker", r"^ref_tracker: (?!memory allocation failure)"),
     ("tx-watchdog", r"NETDEV WATCHDOG: "),
     ("napi", r"Budget exhausted after napi rescheduled"),
     ("page-pool", r"page_pool_release_retry\(\) stalled"),
@@ -121,7 +122,7 @@ KNOWN = {
 }
 
 STAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
-MARKER = re.compile(r"^IPOIB-TEST: (\S+)")
+MARKER = re.compile(r"^IPOIB-TEST: (\S+)(?: expects (\S+))?")
 # Lines that people and scripts write; they may quote anything.
 FREE_TEXT = re.compile(r"^(?:IPOIB-TEST|vm): ")
 # What belongs to a report after its first line.
@@ -139,6 +140,8 @@ BODY = re.compile(
     r"page: ?|page:|flags: |raw: |backtrace|hex dump|comm \"|"
     r"rcu: |NMI backtrace|Sending NMI|Rebooting in|Disabling lock|"
     r"irq event stamp|hardirqs last|softirqs last|\w+\+0x)")
+# Kinds that a warning has besides its own
+WARNING = ("cut-here", "warning", "rip", "trace")
 LONGEST = 150       # lines of a report
 GAP = 3             # lines of others' in it
 BEFORE = 4          # lines shown before it
@@ -149,12 +152,18 @@ SYMBOL = re.compile(r"\b([A-Za-z_]\w*)(?:\.\w+)*\+0x[0-9a-f]+/0x")
 class Report:
     """One complaint with what belongs to it."""
 
-    def __init__(self, number, test, kind):
+    def __init__(self, number, test, expected, kind):
         self.number = number            # line where it starts, from 1
         self.test = test                # the test that ran, or None
+        self.expected = expected        # kind the test is there for, or None
         self.kinds = [kind]             # names of patterns, as they came
         self.lines = []                 # whole lines of the log
         self.before = []                # some lines in front of it
+
+    def as_expected(self):
+        """Is it what the test is there for, and nothing besides?"""
+        return self.expected in self.kinds and \
+            {self.expected, *WARNING} >= set(self.kinds)
 
     def title(self):
         """Its first line, without the time stamp."""
@@ -184,6 +193,7 @@ class Result:
     def __init__(self):
         self.reports = []
         self.known = []                 # (line, Known) that were let pass
+        self.expected = []              # reports that a test is there for
 
     def __bool__(self):
         return bool(self.reports)
@@ -214,14 +224,14 @@ def check_lines(lines, known="none"):
     """Find the complaints in an iterable of lines."""
     result = Result()
     excuses = KNOWN[known]
-    report, quiet, test = None, 0, None
+    report, quiet, test, expected = None, 0, None, None
     before = []
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\r\n")
         message = strip(line)
         marker = MARKER.match(message)
         if marker:
-            test = marker.group(1)
+            test, expected = marker.groups()
         kinds = kinds_of(message)
         if kinds:
             excuse = next((k for k in excuses if k.regex.search(message)),
@@ -230,7 +240,7 @@ def check_lines(lines, known="none"):
                 result.known.append((line, excuse))
                 kinds = []
         if kinds and report is None:
-            report = Report(number, test, kinds[0])
+            report = Report(number, test, expected, kinds[0])
             report.before = before[-BEFORE:]
             result.reports.append(report)
         if report is not None:
@@ -248,6 +258,8 @@ def check_lines(lines, known="none"):
         before = (before + [line])[-BEFORE:]
     if report is not None and quiet:
         del report.lines[-quiet:]
+    result.expected = [r for r in result.reports if r.as_expected()]
+    result.reports = [r for r in result.reports if not r.as_expected()]
     return result
 
 

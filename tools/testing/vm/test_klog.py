@@ -126,6 +126,19 @@ class Reports(unittest.TestCase):
                          [("a.first", ["refcount"]),
                           ("a.second", ["checksum"])])
 
+    def test_what_a_test_expects(self):
+        bark = "ib0: NETDEV WATCHDOG: CPU: 1: transmit queue 0 timed out"
+        lines = ["IPOIB-TEST: a.first expects tx-watchdog", bark]
+        result = klog.check_lines(lines)
+        self.assertFalse(result)
+        self.assertEqual([r.test for r in result.expected], ["a.first"])
+        for more in (["refcount_t: underflow"],
+                     ["IPOIB-TEST: a.first", bark],
+                     ["IPOIB-TEST: a.second", bark]):
+            with self.subTest(more=more):
+                reports = klog.check_lines(lines + more).reports
+                self.assertEqual(len(reports), 1)
+
     def test_before_any_test(self):
         report = klog.check_lines(["refcount_t: underflow"]).reports[0]
         self.assertIsNone(report.test)

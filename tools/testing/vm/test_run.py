@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
-Tests of the runner.  Those in class Machines boot some, without a fabric.
+Tests of the runner.  Those in class Machines boot some, without a fabric;
+"make check" leaves most of these out.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import tempfile
 import time
 import unittest
 from contextlib import redirect_stderr
+from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUN = os.path.join(HERE, "run")
@@ -152,8 +154,59 @@ class Archive(unittest.TestCase):
         self.assertEqual(len(order), len(set(order)))
 
 
-class Machines(unittest.TestCase):
-    """Whole runs."""
+class OwnKernels(unittest.TestCase):
+    """What machines with kernels of our own get in addition."""
+
+    def machine(self, series, *argv):
+        """A machine that is not started."""
+        answer = mock.Mock(returncode=0, stdout=f"/none/6.12.1-{series}\n")
+        with mock.patch.object(run.subprocess, "run", return_value=answer):
+            kernel = run.Kernel(series)
+        return run.Machine(run.parse_args([*argv, "--", "true"]), kernel,
+                           "/none", None)
+
+    @staticmethod
+    def option(machine, name):
+        """The value of an option of QEMU's."""
+        words = machine.qemu_args("/none/initramfs")
+        return words[words.index(name) + 1]
+
+    def test_memory_and_parameters(self):
+        debug, other = self.machine("debug"), self.machine("6.12")
+        self.assertEqual(self.option(debug, "-m"), "2048")
+        self.assertEqual(self.option(other, "-m"), "1024")
+        self.assertEqual(self.option(self.machine("debug", "--mem", "3000"),
+                                     "-m"), "3000")
+        words = self.option(debug, "-append").split()
+        self.assertIn("acpi=noirq", words)
+        self.assertIn("kmemleak=on", words)
+        self.assertNotIn("acpi=noirq", self.option(other, "-append"))
+
+    def test_last_word_is_the_users(self):
+        words = self.option(self.machine(
+            "debug", "--append", "kmemleak=off"), "-append").split()
+        self.assertLess(words.index("kmemleak=on"),
+                        words.index("kmemleak=off"))
+
+    def test_console_waits_for_nobody(self):
+        machine = self.machine("6.12")
+        machine.chardev("console")
+        console = machine.theirs["console"]
+        console.setblocking(False)
+        for _ in range(40000):
+            console.send(b"x")
+
+    def test_slowness_reaches_the_command(self):
+        for series, factor in (("debug", run.OWN_KERNELS["debug"]["slow"]),
+                               ("6.12", 1)):
+            script = self.machine(series, "--env",
+                                  "TCG_SLOW=4").command_script()
+            self.assertIn(f"export TCG_SLOW={4 * factor}\n", script)
+        self.assertGreater(run.OWN_KERNELS["debug"]["slow"], 1)
+
+
+class Runs(unittest.TestCase):
+    """What starts the runner."""
 
     def vm(self, *argv, timeout=30, **kwargs):
         """Run something; (status, stdout, stderr)."""
@@ -166,6 +219,40 @@ class Machines(unittest.TestCase):
     def sh(self, script, *argv, **kwargs):
         """Run a shell script."""
         return self.vm(*argv, "--", "sh", "-c", script, **kwargs)
+
+
+class Refusals(Runs):
+    """What is refused before there is a machine."""
+
+    def test_what_cannot_work(self):
+        for argv in (["--ipoib", "/nonexistent.ko"], ["--kernel", "2.4"],
+                     ["--partitions", "/nonexistent"],
+                     ["--ipoib", "/etc/passwd"]):
+            with self.subTest(argv=argv):
+                status, out, err = self.vm(*argv, "--", "true")
+                self.assertEqual((status, out), (run.STATUS_RUNNER, b""))
+                self.assertIn("run: ", err)
+
+    def test_old_or_missing_qemu(self):
+        with tempfile.TemporaryDirectory() as where:
+            for name in ("sh", "uname", "env", "python3"):
+                os.symlink(os.path.realpath(f"/usr/bin/{name}"),
+                           os.path.join(where, name))
+            env = dict(os.environ, PATH=where)
+            status, _, err = self.vm("--", "true", env=env)
+            self.assertEqual(status, run.STATUS_RUNNER)
+            self.assertIn("vm/setup", err)
+            fake = os.path.join(where, "qemu-system-x86_64")
+            with open(fake, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\necho QEMU emulator version 7.2.19\n")
+            os.chmod(fake, 0o755)
+            status, _, err = self.vm("--", "true", env=env)
+            self.assertEqual(status, run.STATUS_RUNNER)
+            self.assertIn("7.2.19 is too old", err)
+
+
+class Machines(Runs):
+    """Whole runs."""
 
     def test_streams_status_and_place(self):
         status, out, err = self.sh(
@@ -242,32 +329,6 @@ class Machines(unittest.TestCase):
         self.assertEqual(cpus, 1)
         self.assertTrue(600000 < memory < 720000, memory)
 
-    def test_what_cannot_work(self):
-        for argv in (["--ipoib", "/nonexistent.ko"], ["--kernel", "2.4"],
-                     ["--partitions", "/nonexistent"],
-                     ["--ipoib", "/etc/passwd"]):
-            with self.subTest(argv=argv):
-                status, out, err = self.vm(*argv, "--", "true")
-                self.assertEqual((status, out), (run.STATUS_RUNNER, b""))
-                self.assertIn("run: ", err)
-
-    def test_old_or_missing_qemu(self):
-        with tempfile.TemporaryDirectory() as where:
-            for name in ("sh", "uname", "env", "python3"):
-                os.symlink(os.path.realpath(f"/usr/bin/{name}"),
-                           os.path.join(where, name))
-            env = dict(os.environ, PATH=where)
-            status, _, err = self.vm("--", "true", env=env)
-            self.assertEqual(status, run.STATUS_RUNNER)
-            self.assertIn("vm/setup", err)
-            fake = os.path.join(where, "qemu-system-x86_64")
-            with open(fake, "w", encoding="ascii") as file:
-                file.write("#!/bin/sh\necho QEMU emulator version 7.2.19\n")
-            os.chmod(fake, 0o755)
-            status, _, err = self.vm("--", "true", env=env)
-            self.assertEqual(status, run.STATUS_RUNNER)
-            self.assertIn("7.2.19 is too old", err)
-
     def test_shell(self):
         out = subprocess.run(
             [RUN, "--hcas", "0", "--timeout", "40", "--shell", "--", "bash",
@@ -278,8 +339,12 @@ class Machines(unittest.TestCase):
         self.assertIn(b"/dev/hvc0", out.stdout)
 
     def test_end_of_the_runner_is_the_end_of_the_machine(self):
+        where = tempfile.TemporaryDirectory()
+        self.addCleanup(where.cleanup)
+        log = os.path.join(where.name, "log")
         with subprocess.Popen(
-                [RUN, "--hcas", "0", "--", "sh", "-c", "echo a; sleep 1000"],
+                [RUN, "--hcas", "0", "--klog", log, "--", "sh", "-c",
+                 "echo a; sleep 1000"],
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as proc:
             self.assertEqual(proc.stdout.readline(), b"a\n")
             children = subprocess.run(
@@ -290,6 +355,8 @@ class Machines(unittest.TestCase):
             self.assertEqual(proc.wait(30), 143)
         for child in children:
             self.assertFalse(os.path.exists(f"/proc/{child}/exe"))
+        with open(log, encoding="utf-8", errors="replace") as file:
+            self.assertIn("command starts", file.read())
 
 
 if __name__ == "__main__":
