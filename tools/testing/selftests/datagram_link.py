@@ -3,6 +3,7 @@
 """What an interface is: properties, carrier, MTU, sysfs, ethtool, debugfs."""
 
 import re
+import socket
 
 from lib import (ROOT, Tracer, any_ends, cmd, defer, ends, exists, fabric,
                  hca, ifaces, ip, ksft_eq, ksft_false, ksft_ge, ksft_gt,
@@ -93,6 +94,25 @@ def test_mode():
     ksft_eq(end.read("mode"), "datagram")
     pair = ends()
     ping_ok(pair.a.ns, pair.b.v4)
+
+
+@ours_only("the in-tree module's answers are its own")
+def test_netlink_settings():
+    """ip link changes umcast, and refuses what an interface can't become."""
+    end = ends().a
+    key = end.ns.link(end.ifname)["linkinfo"]["info_data"]["key"]
+    for words in ("mode datagram", f"pkey {key}", "umcast 0"):
+        end.set(f"type ipoib {words}")
+    end.set("type ipoib umcast 1")
+    defer(end.set, "type ipoib umcast 0")
+    ksft_eq(end.read("umcast"), "1")
+    for words in ("mode connected", "pkey 0x8123"):
+        done = end.set(f"type ipoib {words}", fail=False)
+        ksft_ne(done.ret, 0, words)
+        ksft_in("Error:", done.stderr, words)
+    with ksft_raises(OSError, "connected mode"):
+        write(end.sys("mode"), "connected\n")
+    ksft_eq(end.read("mode"), "datagram")
 
 
 def test_umcast():
@@ -337,6 +357,28 @@ def test_debugfs():
         cmd(f"dd bs=7 if={DEBUGFS}/{pair.a.ifname}_path of=/dev/null "
             "2>/dev/null")
         ping_ok(pair.a.ns, pair.b.v4)
+
+
+def test_many_neighbours():
+    """Peers that differ in two octets of their GUID are all known."""
+    pair = ends()
+    own = pair.a.address()
+    peers = {f"10.0.0.{n}": own[:1] + b"\0\0\x48" + own[4:12] +
+             bytes.fromhex("0002c903000a") + n.to_bytes(2, "big")
+             for n in range(50, 250)}
+    defer(pair.a.ns.cmd, ["ip", "neigh", "flush", "dev", pair.a.ifname,
+                          "nud", "permanent"])
+    cmd(["ip", "-batch", "-"], ns=pair.a.ns, stdin="".join(
+        f"neigh replace {v4} lladdr {addr.hex(':')} nud permanent dev "
+        f"{pair.a.ifname}\n" for v4, addr in peers.items()))
+    with pair.a.ns.inside(), \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for v4 in peers:
+            sock.sendto(b"hello", (v4, 9))
+    paths = read(f"{DEBUGFS}/{pair.a.ifname}_path").replace(":", "")
+    missing = [v4 for v4, addr in peers.items()
+               if addr[4:].hex() not in paths]
+    ksft_eq(missing, [], "peers without a path")
 
 
 def plain(text):

@@ -8,9 +8,9 @@ import time
 from lib import (Failed, Flood, Stream, any_ends, cmd, defer, ends, exists,
                  fabric, fixed_in_ours, hca, ifaces, ip, ksft_eq, ksft_false,
                  ksft_ge, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
-                 load_module, loaded, main, neigh_flush, now, ours_differs,
-                 ping, ping_ok, port, read, slow, tcp_transfer, timeout,
-                 unload_module, wait_until)
+                 load_module, loaded, main, module, neigh_flush, now,
+                 ours_differs, ping, ping_ok, port, read, slow, tcp_transfer,
+                 timeout, unload_module, wait_until)
 from lib.ipoib import forget
 
 # HCA 0 runs the SM, the hosts are on 1 and 2.
@@ -33,6 +33,23 @@ def timed(func, *args, **kwargs):
     begin = now()
     func(*args, **kwargs)
     return now() - begin
+
+
+def usual_close(end):
+    """
+    Seconds that closing takes here and now when nothing is wrong, which is
+    what the emulated machine needs and no defect.
+    """
+    took = timed(end.set, "down", timeout=slow(30))
+    end.up()
+    end.wait_carrier(20)
+    return took
+
+
+def quick(took, limit, usual, what):
+    """It took @limit seconds at most beyond what the machine is slow."""
+    ksft_pr(f"{took:.2f} s {what}, a usual close takes {usual:.2f} s")
+    ksft_lt(took, limit + 3 * usual, f"seconds {what}")
 
 
 @timeout(90)
@@ -270,13 +287,13 @@ def test_send_error_under_load():
 def test_wedged_close():
     """The HCA completes nothing any more: close does not wait for it."""
     pair = hosts()
-    ping_ok(pair.a.ns, pair.b.v4)
-    fault = pair.a.port.fault("wedged", 1)
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001):
+        usual = usual_close(pair.a)
+        pair.wait_ping(20)
+        fault = pair.a.port.fault("wedged", 1)
         time.sleep(0.3)
         took = timed(pair.a.set, "down")
-    ksft_pr(f"down took {took:.2f} s")
-    ksft_lt(took, 6, "seconds to close")
+    quick(took, 5, usual, "to close")
     fault.exec()
     pair.a.up()
     pair.a.wait_carrier()
@@ -288,20 +305,20 @@ def test_wedged_close():
 def test_wedged_all_close():
     """Management is wedged as well: close does not wait for that either."""
     pair = hosts()
-    ping_ok(pair.a.ns, pair.b.v4)
-    faults = [pair.a.port.fault(name, 1)
-              for name in ("wedged", "wedged_special")]
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001), \
             Flood(pair.a, "239.1.9.1", 200, gap=0.01):
+        usual = usual_close(pair.a)
+        pair.wait_ping(20)
+        faults = [pair.a.port.fault(name, 1)
+                  for name in ("wedged", "wedged_special")]
         time.sleep(0.3)
         took = timed(pair.a.set, "down", timeout=slow(40))
-    ksft_pr(f"down took {took:.2f} s")
     for fault in faults:
         fault.exec()
     pair.a.up()
     pair.a.wait_carrier(30)
     pair.wait_ping(20)
-    ksft_lt(took, 6, "seconds to close")
+    quick(took, 5, usual, "to close")
 
 
 @timeout(60)
@@ -323,13 +340,13 @@ def test_wedged_unload():
     """Unloading with a wedged HCA ends in bounded time, without harm."""
     pair = hosts()
     ping_ok(pair.a.ns, pair.b.v4)
+    usual = usual_close(pair.a)
     for end in pair:
         end.port.fault("wedged", 1)
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001):
         time.sleep(0.2)
         took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(40))
-    ksft_pr(f"rmmod took {took:.2f} s")
-    ksft_lt(took, 30, "seconds to unload")
+    quick(took, 25, 3 * usual, "to unload")
     forget(pair)
     fabric.clear_faults()
     load_module()
@@ -343,6 +360,7 @@ def test_silent_sa_close():
     """The SA does not answer while a join is on its way: close is quick."""
     pair = hosts()
     end = pair.a
+    usual = usual_close(end)
     end.set("down")
     fault = end.port.fault("sa_drop", 1)
     # Left open until the end of the case: the next one has new ends.
@@ -351,8 +369,7 @@ def test_silent_sa_close():
     time.sleep(0.3)
     took = timed(end.set, "down", timeout=slow(30))
     fault.exec()
-    ksft_pr(f"down took {took:.2f} s")
-    ksft_lt(took, 2, "seconds to close")
+    quick(took, 1.5, usual, "to close")
     end.up()
     end.wait_carrier(20)
     pair.wait_ping(20)
@@ -377,6 +394,7 @@ def test_silent_sa_traffic():
 def test_silent_sa_unload():
     """Unloading with a silent SA ends in bounded time."""
     pair = hosts()
+    usual = usual_close(pair.a)
     for end in pair:
         end.set("down")
         end.port.fault("sa_drop", 1)
@@ -388,18 +406,11 @@ def test_silent_sa_unload():
     forget(pair)
     fabric.clear_faults()
     load_module()
-    if took > 10:
-        raise_unless_stock(f"rmmod took {took:.1f} s")
+    # In-tree module: waits for retries; bounded is enough there.
+    if module() != "stock":
+        quick(took, 8, 3 * usual, "to unload")
     pair = hosts()
     ping_ok(pair.a.ns, pair.b.v4)
-
-
-def raise_unless_stock(text):
-    """The in-tree module waits for retries; bounded is enough there."""
-    # pylint: disable=import-outside-toplevel
-    from lib import module
-    if module() != "stock":
-        raise Failed(text)
 
 
 @timeout(60)
@@ -408,6 +419,7 @@ def test_silent_sa_rtnl():
     """Nobody else waits long for the rtnl lock while the SA is silent."""
     pair = hosts()
     end = pair.a
+    usual = usual_close(end)
     end.set("down")
     end.port.fault("sa_drop", 1)
     defer(forget, pair)
@@ -419,8 +431,7 @@ def test_silent_sa_rtnl():
     time.sleep(0.1)
     took = timed(ip, "link set lo up", timeout=slow(30))
     closer.join()
-    ksft_pr(f"another rtnl user waited {took:.2f} s")
-    ksft_lt(took, 2, "seconds for rtnl")
+    quick(took, 1.5, usual, "that another rtnl user waited")
 
 
 @timeout(90)

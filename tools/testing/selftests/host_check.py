@@ -197,6 +197,27 @@ def test_dividing():
     ksft_eq((len(names), len(set(names))), (8, 8))
 
 
+def test_teardown():
+    """It follows the last file of each machine, or each file."""
+    with tempfile.TemporaryDirectory() as where:
+        for name in ("a_one", "a_two", "a_three"):
+            write_file(where, name, {"hcas": 2 + (name == "a_two")},
+                       ["test_x"])
+        write_file(where, "a_host", "host", ["test_x"])
+        files = harness.find_files(where)
+        last = harness.make_jobs(files, teardown="last")
+        each = harness.make_jobs(files, teardown="each")
+    ksft_eq(sorted(job.names() for job in last), [
+        ["a_host.test_x"],
+        ["a_one.test_x", "a_three.test_x", "a_three.teardown"],
+        ["a_two.test_x", "a_two.teardown"]])
+    ksft_eq(sorted(job.names() for job in each), [
+        ["a_host.test_x"],
+        ["a_one.test_x", "a_one.teardown", "a_three.test_x",
+         "a_three.teardown"],
+        ["a_two.test_x", "a_two.teardown"]])
+
+
 def test_bad_boot():
     """A BOOT with a word nobody knows is an error, not a default."""
     with tempfile.TemporaryDirectory() as where:

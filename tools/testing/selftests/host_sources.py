@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from lib import ksft_eq, ksft_pr, ksft_true, main
+from lib import ksft_eq, ksft_pr, ksft_true, main, timeout
 
 BOOT = "host"
 
@@ -91,14 +91,82 @@ def test_licences():
     ksft_eq(missing, [])
 
 
-def test_log_detector():
-    """The kernel log detector finds what is bad in stored logs."""
-    done = subprocess.run([sys.executable, os.path.join(TESTING, "vm",
-                                                        "test_klog.py")],
+# What sources may ask the preprocessor for: guards, configuration, the build
+CONDITION = re.compile(
+    r"(#ifndef \w+_H"
+    r"|#(if|elif) .*\b(IS_ENABLED|IS_MODULE|IS_BUILTIN)\(CONFIG_\w+\).*"
+    r"|#(ifdef|ifndef) (CONFIG_\w+|IPOIB_INTEROP|__KERNEL__)"
+    r"|#if !defined\(\w+_H\) \|\| defined\(TRACE_HEADER_MULTI_READ\))")
+VERSION = re.compile(r"\b(LINUX_VERSION\w*|KERNEL_VERSION|UTS_RELEASE"
+                     r"|RHEL_RELEASE\w*)\b|linux/version\.h|__has_include")
+
+
+def version_questions(text):
+    """Lines of a C source that make it depend on the kernel's version."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        words = " ".join(line.split())
+        directive = re.sub(r"^# ", "#", words)
+        if VERSION.search(words) or \
+           re.match(r"#(if|elif)", directive) and \
+           not CONDITION.fullmatch(directive):
+            found.append(words)
+    return found
+
+
+def test_versions_in_compat_only():
+    """Only compat/ asks what kernel it is built for."""
+    for bad in ("#if LINUX_VERSION_CODE < 1", "# include <linux/version.h>",
+                "#ifdef netif_txq_maybe_stop", "#if defined(FOO) || \\\n BAR",
+                "#ifndef kzalloc_obj", "#elif __has_include(<net/gso.h>)"):
+        ksft_eq(len(version_questions(bad)), 1, bad)
+    for good in ("#ifndef IPOIB_H", "#if IS_ENABLED(CONFIG_NET)",
+                 "#ifdef IPOIB_INTEROP", "#endif", "int version;"):
+        ksft_eq(version_questions(good), [], good)
+    count, asked = 0, []
+    for where in (ROOT, os.path.join(TESTING, "ibdevsim"),
+                  os.path.join(TESTING, "broken")):
+        for name in sorted(os.listdir(where)):
+            if not name.endswith((".c", ".h")) or name.endswith(".mod.c"):
+                continue
+            with open(os.path.join(where, name), encoding="utf-8") as file:
+                asked += [f"{name}: {line}" for line in
+                          version_questions(file.read())]
+            count += 1
+    ksft_eq(asked, [])
+    ksft_true(count > 20, f"{count} files")
+
+
+def run_unit_tests(name, *which):
+    """The tests of a tool of the virtual machine pass."""
+    done = subprocess.run([sys.executable, os.path.join(TESTING, "vm", name),
+                           *which],
                           capture_output=True, text=True, check=False)
     for line in (done.stdout + done.stderr).splitlines()[-12:]:
         ksft_pr(line)
     ksft_eq(done.returncode, 0)
+
+
+def test_log_detector():
+    """The kernel log detector finds what is bad in stored logs."""
+    run_unit_tests("test_klog.py")
+
+
+def test_kernel_build():
+    """kernel-build sees what the configuration lost, and takes the newest."""
+    run_unit_tests("test_kernel_build.py")
+
+
+def test_kernels():
+    """What fetches kernels reads apt's sources and a kernel's symbols."""
+    run_unit_tests("test_kernels.py")
+
+
+@timeout(120)
+def test_runner():
+    """The runner: streams, options, what it refuses, and a panic."""
+    run_unit_tests("test_run.py", "Streams", "Options", "Archive", "Refusals",
+                   "Machines.test_panic")
 
 
 if __name__ == "__main__":

@@ -14,62 +14,68 @@ from lib import (Failed, Flood, Stream, defer, ends, exists, fabric, hca,
                  ifaces, ip, kmsg_since, ksft_eq, ksft_false, ksft_gt, ksft_pr,
                  load_module, loaded, main, mcast_receiver, mcast_sender,
                  ping_ok, port, read, sm, tcp_transfer, timeout,
-                 udp_exchange, unload_module, wait_until)
-from lib.ipoib import forget
+                 udp_exchange, unload_module, wait_until, write)
+from lib.ipoib import drop_all, forget
+from lib.teardown import unload_fabric
+from lib.utils import module_range
 from lib.traffic import udp_send
 
-BOOT = {"hcas": 3, "append": "slab_debug=FZPU", "mem": 2048, "seconds": 90}
+# What red zones and poison find, KASAN finds, too; reading who has each of the
+# objects that the debug kernel itself makes would take minutes.
+BOOT = {"hcas": 3, "append": "slab_debug=FZPU",
+        "debug_append": "slab_debug=U,kmalloc-*", "mem": 2048, "seconds": 90}
 
 
-def module_range():
-    """Where the module's code is: (first, last) address."""
-    for line in read("/proc/modules").splitlines():
-        words = line.split()
-        if words[0] == "ib_ipoib":
-            start = int(words[5], 16)
-            return start, start + int(words[1])
-    raise Failed("the module is not loaded")
+def traces():
+    """What is allocated, as (cache, text).
+
+    KASAN keeps what was freed for a while, and to its cache that is still
+    allocated, until the cache is shrunk.
+    """
+    for path in glob.glob("/sys/kernel/debug/slab/*/alloc_traces"):
+        cache = path.split("/")[-2]
+        try:
+            write(f"/sys/kernel/slab/{cache}/shrink", 1)
+            yield cache, read(path)
+        except OSError:
+            pass        # the cache is gone
 
 
-def live_objects(where):
-    """What the module itself allocated and is still there, by cache.
+def live_objects(where, module="ib_ipoib"):
+    """What a module itself allocated and is still there, by cache.
 
     The first line of a record names who asked for the memory; deeper in the
     stack stands whatever the module called, the core's own caches included.
     """
     found = {}
     first, last = where
-    for path in glob.glob("/sys/kernel/debug/slab/*/alloc_traces"):
-        try:
-            text = read(path)
-        except OSError:
-            continue
+    for cache, text in traces():
         for part in re.split(r"\n\s*\n|\n(?=\s*\d+ )", text):
             caller = re.match(r"\s*\d+ (\S+)(?: (\[\w+\]))?", part)
             if not caller:
                 continue
             address = re.fullmatch(r"0x(ffffffff[0-9a-f]{8})", caller[1])
-            if caller[2] == "[ib_ipoib]" or \
+            if caller[2] == f"[{module}]" or \
                address and first <= int(address[1], 16) < last:
-                found.setdefault(path.split("/")[-2], []).append(
+                found.setdefault(cache, []).append(
                     " ".join(part.split())[:200])
     return found
 
 
-def nothing_left(where):
+def nothing_left(where, module="ib_ipoib"):
     """What was given to kfree_rcu() goes a few seconds later."""
     try:
-        wait_until(lambda: not live_objects(where), 20, "nothing left")
+        wait_until(lambda: not live_objects(where, module), 20,
+                   "nothing left")
     except Failed:
-        ksft_eq(live_objects(where), {}, "objects left")
+        ksft_eq(live_objects(where, module), {}, "objects left")
 
 
 def unnamed_objects():
     """Live objects that come from code that is not there any more."""
     found = {}
-    for path in glob.glob("/sys/kernel/debug/slab/*/alloc_traces"):
-        cache = path.split("/")[-2]
-        for part in re.split(r"\n\s*\n|\n(?=\s*\d+ )", read(path)):
+    for cache, text in traces():
+        for part in re.split(r"\n\s*\n|\n(?=\s*\d+ )", text):
             match = re.match(r" *(\d+) 0xffffffff[0-9a-f]{8} ", part)
             if match:
                 key = (cache, " ".join(part.split()[-12:]))
@@ -233,6 +239,19 @@ def test_no_complaints():
     wait_until(loaded, 1)
     ksft_eq(kmsg_since(pattern="Objects remaining|leaked|refcount_t|"
                        "Poison overwritten|Redzone"), [])
+
+
+@timeout(120)
+def test_fabric_unload():
+    """When the fabric goes, no object of it is left.  The last case."""
+    pair = ends(1, 2)
+    ping_ok(pair.a.ns, pair.b.v4)
+    drop_all()
+    unload_module(40)
+    where = module_range("ibdevsim")
+    ksft_gt(len(live_objects(where, "ibdevsim")), 0, "caches with objects")
+    unload_fabric()
+    nothing_left(where, "ibdevsim")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import os
 import re
 import threading
 
+from . import kunit
+
 # What a test file may say in its BOOT dictionary, and what holds if not.
 BOOT_DEFAULTS = {
     "ipoib": "any",     # any: the module under test; ours, stock, none, or
@@ -20,12 +22,18 @@ BOOT_DEFAULTS = {
     "partitions": "",   # text of OpenSM's partitions.conf
     "sm": "opensm",
     "append": "",       # kernel arguments
+    "debug_append": "",  # those on the debug kernel, if they are others
     "mem": 0,           # MiB, 0: as the runner likes
     "cpus": 2,
     "needs": "",        # make targets to build before
     "group": "",        # files with different names here do not share a boot
     "seconds": 10,      # what the file takes, roughly: to share out the work
 }
+
+
+# A case of every machine, or of every file: see lib/teardown.py.
+TEARDOWN = "teardown"
+TEARDOWN_SECONDS = 5
 
 
 class TestFile:
@@ -42,17 +50,26 @@ class TestFile:
                       node.name.startswith("test_")]
         self.boot = dict(BOOT_DEFAULTS)
         self.host = False
+        self.kunit = False
         for node in tree.body:
-            if isinstance(node, ast.Assign) and \
-               getattr(node.targets[0], "id", "") == "BOOT":
-                value = ast.literal_eval(node.value)
-                if value == "host":
-                    self.host = True
-                    continue
-                unknown = set(value) - set(BOOT_DEFAULTS)
-                if unknown:
-                    raise ValueError(f"{path}: BOOT has {unknown}")
-                self.boot.update(value)
+            if not isinstance(node, ast.Assign):
+                continue
+            name = getattr(node.targets[0], "id", "")
+            if name == "BOOT":
+                self._set_boot(ast.literal_eval(node.value))
+            elif name == "KUNIT":
+                self.kunit = True
+                self.cases += kunit.cases(os.path.join(
+                    os.path.dirname(path), ast.literal_eval(node.value)))
+
+    def _set_boot(self, value):
+        if value == "host":
+            self.host = True
+            return
+        unknown = set(value) - set(BOOT_DEFAULTS)
+        if unknown:
+            raise ValueError(f"{self.path}: BOOT has {unknown}")
+        self.boot.update(value)
 
     def module(self, kind):
         """Which module the file runs with; None: not with this @kind."""
@@ -102,7 +119,9 @@ class Job:
         """About how long it takes."""
         total = 0 if self.host else 15
         for file, cases in self.files:
-            total += file.boot["seconds"] * len(cases) / len(file.cases)
+            share = len([c for c in cases if c != TEARDOWN]) / len(file.cases)
+            total += file.boot["seconds"] * share
+            total += TEARDOWN_SECONDS * (TEARDOWN in cases)
         return total
 
     def title(self):
@@ -110,19 +129,21 @@ class Job:
             return "host"
         said = [f"{key}={value}" for key, value in sorted(self.boot.items())
                 if value != BOOT_DEFAULTS.get(key) and
-                key not in ("partitions", "needs", "seconds", "ipoib")]
+                key not in ("partitions", "needs", "seconds", "ipoib",
+                            "debug_append")]
         if self.boot["partitions"]:
             said.append("partitions")
         return " ".join([f"{self.boot['ipoib']} module", *said])
 
 
-def make_jobs(files, pattern="", kind="ours", most=150):
+def make_jobs(files, pattern="", kind="ours", most=150, teardown=None):
     """
     Group files that want the same boot.  A group of more than @most seconds
-    is divided, so that two machines can share it.
+    is divided, so that two machines can share it.  A @teardown follows "each"
+    file of a machine, the "last" one, or none.
     """
     jobs = {}
-    for file in files:
+    for file in sorted(files, key=lambda f: not f.kunit):
         cases = [c for c in file.cases if matches(pattern, file.name, c)]
         if not cases:
             continue
@@ -138,7 +159,12 @@ def make_jobs(files, pattern="", kind="ours", most=150):
                            if k not in ("seconds", "needs")))
         job = jobs.setdefault(key, Job(key, boot))
         job.files.append((file, cases))
-    return [part for job in jobs.values() for part in _divide(job, most)]
+    parts = [part for job in jobs.values() for part in _divide(job, most)]
+    for part in parts:
+        if teardown and not part.host:
+            for _, cases in part.files[0 if teardown == "each" else -1:]:
+                cases.append(TEARDOWN)
+    return parts
 
 
 def _divide(job, most):

@@ -51,6 +51,16 @@ def exists(path):
     return os.path.exists(path)
 
 
+def module_range(name="ib_ipoib"):
+    """Where a module's code is: (first, behind the last) address."""
+    for line in read("/proc/modules").splitlines():
+        words = line.split()
+        if words[0] == name:
+            start = int(words[5], 16)
+            return start, start + int(words[1])
+    raise Failed(f"{name} is not loaded")
+
+
 # ---- commands ----------------------------------------------------------
 
 

@@ -1,0 +1,340 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The HCA refuses, object by object and step by step; the SA is silent.
+
+What was begun is taken back, and when HCA and SA work again all does.
+"""
+
+import socket
+
+from lib import (Flood, defer, ends, expect_report, hca, ifaces, ip, ksft_eq,
+                 ksft_false, ksft_ge, ksft_le, ksft_ne, ksft_pr, kmsg_since,
+                 kmsg_tail, load_module, loaded, main, mcast_sender,
+                 neigh_flush, now, ping, ping_ok, port, slow, tcp_transfer,
+                 timeout, unload_module, wait_until)
+from lib.ipoib import drop_all, iface_of
+from lib.ksft import marker
+from lib.traffic import SO_SNDBUFFORCE
+
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 90}
+
+
+def refuse(where, what, errors, skip=0):
+    """Have the next verbs but @skip fail; the deferred call that ends it."""
+    if skip:
+        where.fault(f"{what}_skip", skip)
+    return where.fault(f"{what}_error", errors)
+
+
+def left(where, what):
+    """How many failures have not happened."""
+    return int(where.get(f"{what}_error"))
+
+
+def ethtool_stat(end, name):
+    """One of the driver's own counters."""
+    for line in end.ethtool("-S").stdout.splitlines():
+        key, _, value = line.strip().partition(": ")
+        if key == name:
+            return int(value)
+    raise KeyError(name)
+
+
+def works(pair):
+    """Packets of all kinds pass."""
+    pair.ready()
+    tcp_transfer(pair.a, pair.b, 1 << 18)
+
+
+def probe(errors, skip):
+    """
+    Load the module with failures on the second HCA; (number of interfaces,
+    failures that did not happen).
+    """
+    unload_module()
+    fault = refuse(port(1), "create", errors, skip)
+    load_module()
+    unused = left(port(1), "create")
+    fault.exec()
+    port(1).set("create_skip", 0)
+    count = len(ifaces())
+    if count == 1:
+        ksft_eq(hca(1).data_qps(), [], f"QPs, {skip} objects made")
+    return count, unused
+
+
+@timeout(240)
+def test_probe():
+    """Each object of an HCA that arrives may not be made: no trace is left."""
+    drop_all()
+    defer(lambda: loaded() or load_module())
+    spared = []
+    for skip in range(30):
+        count, unused = probe(1, skip)
+        if unused:
+            break
+        if count == 2:
+            spared.append(skip)
+    ksft_pr(f"{skip} objects, not necessary: {spared}")
+    ksft_eq(count, 2, "interfaces when nothing fails")
+    ksft_ge(skip, 6, "objects")
+    # The SRQ, and a QP that uses it: one with buffers of its own will do.
+    ksft_ge(len(spared), 1, "objects that are not necessary")
+    ksft_le(len(spared), 2, "objects that are not necessary")
+    for skip in spared:
+        ksft_eq(probe(1, skip), (2, 0))
+        ksft_false(hca(1).data_qps()[0].srq, "an SRQ")
+        works(ends())
+        drop_all()
+        ksft_eq(probe(2, skip), (1, 0))
+    unload_module()
+    load_module()
+    works(ends())
+
+
+@timeout(120)
+def test_open():
+    """A QP that does not start refuses the open; the next one works."""
+    pair = ends()
+    for skip in (0, 1, 2):
+        pair.a.set("down")
+        fault = refuse(pair.a.port, "modify", 1, skip)
+        ksft_ne(pair.a.set("up", fail=False).ret, 0, f"step {skip}")
+        ksft_eq(left(pair.a.port, "modify"), 0)
+        fault.exec()
+        pair.a.up()
+        pair.ready()
+    works(pair)
+
+
+@timeout(120)
+def test_qkey():
+    """The link's Q_Key can't be set: the group is joined again later."""
+    drop_all()
+    unload_module()
+    load_module()       # one that does not know the Q_Key from before
+    fault = refuse(port(1), "modify", 2, 3)
+    ip(["link", "set", iface_of(port(1))[1], "up"])
+    wait_until(lambda: left(port(1), "modify") == 0, 20, "two refusals")
+    fault.exec()
+    works(ends())
+
+
+@timeout(120)
+def test_close():
+    """A QP that can't be reset is replaced, whatever it held comes back."""
+    pair = ends()
+    before = pair.a.qpn()
+    place = kmsg_tail()
+    fault = refuse(pair.a.port, "modify", 2)
+    pair.a.set("down")
+    ksft_eq(left(pair.a.port, "modify"), 0)
+    fault.exec()
+    ksft_eq(len(kmsg_since(place, "can't be reset")), 1, "warnings")
+    pair.a.up()
+    for end in pair:
+        neigh_flush(end)
+    works(pair)
+    ksft_ne(pair.a.qpn(), before, "number of the QP")
+
+
+@timeout(120)
+def test_restart():
+    """A QP that failed and can't be reset gets a successor and an address."""
+    pair = ends()
+    before = pair.a.qpn()
+    fault = refuse(pair.a.port, "modify", 2)
+    pair.a.port.hca.set("qp_error", f"{before:#x}")
+    wait_until(lambda: left(pair.a.port, "modify") == 0, 10, "a restart")
+    fault.exec()
+    wait_until(lambda: pair.a.qpn() != before, 10, "another address")
+    works(pair)
+
+
+@timeout(120)
+def test_restart_fails():
+    """A restart that fails half way leaves an interface to close and open."""
+    pair = ends()
+    fault = refuse(pair.a.port, "modify", 1, 2)
+    pair.a.port.hca.set("qp_error", f"{pair.a.qpn():#x}")
+    wait_until(lambda: left(pair.a.port, "modify") == 0, 10, "a restart")
+    fault.exec()
+    pair.a.set("down")
+    pair.a.up()
+    works(pair)
+
+
+@timeout(120)
+def test_send_error():
+    """A QP that does not leave SQE is restarted."""
+    pair = ends()
+    fault = refuse(pair.a.port, "modify", 1)
+    pair.a.port.hca.set("qp_error", f"sqe {pair.a.qpn():#x}")
+    ping(pair.a.ns, pair.b.v4, count=3, limit=0.3)
+    pair.a.port.fault("send_error", 1)
+    ping(pair.a.ns, pair.b.v4, count=3, limit=0.3)
+    wait_until(lambda: left(pair.a.port, "modify") == 0, 10, "a repair")
+    fault.exec()
+    works(pair)
+
+
+@timeout(120)
+def test_watchdog():
+    """The stack's watchdog restarts a QP that does not get on."""
+    pair = ends()
+    expect_report("tx-watchdog")
+    before = ethtool_stat(pair.a, "qp_restarts")
+    fault = pair.a.port.fault("wedged", 1)
+    with Flood(pair.a, pair.b.v4, 1000, gap=0.002):
+        wait_until(lambda: ethtool_stat(pair.a, "qp_restarts") > before, 40,
+                   "a restart", interval=0.5, scale=False)
+    fault.exec()
+    marker("faults_verbs.test_watchdog")
+    works(pair)
+
+
+@timeout(120)
+def test_no_buffers():
+    """Without a single receive buffer an interface does not open."""
+    drop_all()
+    unload_module()
+    load_module()       # an SRQ that has none yet
+    name = iface_of(port(1))[1]
+    fault = port(1).fault("recv_post_error", 1 << 30)
+    ksft_ne(ip(["link", "set", name, "up"], fail=False).ret, 0, "status")
+    fault.exec()
+    works(ends())
+
+
+@timeout(120)
+def test_pkey_comes_later():
+    """Without its P_Key in the table an interface waits for it, opened."""
+    pair = ends()
+    where = pair.a.port
+    pair.a.set("down")
+    key = where.pkey(0)
+    defer(where.set, "set_pkey", f"0 {key:#06x}")
+    where.set("set_pkey", "0 0")
+    wait_until(lambda: where.pkey(0) == 0, 5, "no P_Key")
+    pair.a.up()
+    ksft_false(pair.a.carrier(), "carrier")
+    where.set("set_pkey", f"0 {key:#06x}")
+    works(pair)
+
+
+@timeout(120)
+def test_marker():
+    """The QP does not take the marker of its end: closing goes on."""
+    pair = ends()
+    fault = pair.a.port.fault("send_post_error", 1)
+    pair.a.set("down")
+    ksft_eq(pair.a.port.get("send_post_error"), "0")
+    fault.exec()
+    pair.a.up()
+    works(pair)
+
+
+@timeout(120)
+def test_attach():
+    """A group the QP can't be attached to is tried again."""
+    pair = ends()
+    pair.a.set("down")
+    fault = refuse(pair.a.port, "attach", 3)
+    pair.a.up()
+    wait_until(lambda: left(pair.a.port, "attach") == 0, 20, "attachments")
+    fault.exec()
+    works(pair)
+
+
+@timeout(120)
+def test_address_handle():
+    """A handle can't be made, for a peer or a group: packets wait."""
+    pair = ends()
+    for end in pair:
+        neigh_flush(end)
+        end.set("down")
+    for end in pair:
+        end.up()
+        end.wait_carrier()
+    fault = refuse(pair.a.port, "create", 2)
+    wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=3), 20, "an answer")
+    ksft_eq(left(pair.a.port, "create"), 0, "failures left")
+    fault.exec()
+    pair.a.set("down")
+    fault = refuse(pair.a.port, "create", 2)
+    pair.a.up()
+    wait_until(lambda: left(pair.a.port, "create") == 0, 20, "failures")
+    fault.exec()
+    works(pair)
+
+
+@timeout(120)
+def test_sa_silent_queue():
+    """What waits for a path or a group is bounded, and goes on close."""
+    pair = ends()
+    fake = pair.b.address().hex(":")[:-5] + "77:77"
+    ip(["neigh", "replace", "10.0.0.77", "lladdr", fake, "dev",
+        pair.a.ifname], ns=pair.a.ns)
+    before = ethtool_stat(pair.a, "path_dropped")
+    fault = pair.a.port.fault("sa_drop", 1)
+    with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
+        for _ in range(300):
+            sock.sendto(bytes(1400), ("10.0.0.77", 9))
+    dropped = ethtool_stat(pair.a, "path_dropped") - before
+    ksft_ge(dropped, 20, "packets dropped")
+    ksft_le(dropped, 200, "of 300, a quarter of a MiB waits")
+    with mcast_sender(pair.a, "239.15.0.1") as sock:
+        for _ in range(300):
+            sock.sendto(bytes(1000), ("239.15.0.1", 9))
+    ksft_ge(ethtool_stat(pair.a, "mcast_dropped"), 100, "multicasts dropped")
+    pair.a.set("down")
+    fault.exec()
+    pair.a.up()
+    works(pair)
+
+
+@timeout(120)
+def test_sa_silent_unload():
+    """Unloading does not wait for answers of the SA."""
+    pair = ends()
+    fake = pair.b.address().hex(":")[:-5]
+    faults = [end.port.fault("sa_drop", 1) for end in pair]
+    for number in range(20):
+        ip(["neigh", "replace", f"10.0.0.{100 + number}", "lladdr",
+            f"{fake}66:{number:02x}", "dev", pair.a.ifname], ns=pair.a.ns)
+        ping(pair.a.ns, f"10.0.0.{100 + number}", limit=0.01)
+    ksft_ge(ethtool_stat(pair.a, "path_queries"), 20, "queries")
+    begin = now()
+    drop_all()
+    unload_module()
+    ksft_le(now() - begin, slow(10), "seconds")
+    for fault in faults:
+        fault.exec()
+    load_module()
+    works(ends())
+
+
+@timeout(120)
+def test_receive_buffers():
+    """The HCA takes no buffers at first: they come when it does."""
+    pair = ends()
+    pair.a.set("down")
+    fault = pair.a.port.fault("recv_post_error", 30)
+    pair.a.up()
+    wait_until(lambda: pair.a.port.get("recv_post_error") == "0" or
+               pair.a.carrier(), 20, "posts, or a carrier without")
+    fault.exec()
+    works(pair)
+
+
+def test_after_all():
+    """And then it is as if nothing had been."""
+    pair = ends()
+    ping_ok(pair.a.ns, pair.b.v4, count=5)
+    for each in (port(0), port(1)):
+        ksft_eq(sum(each.strict().values()), 0, f"mistakes on {each}")
+
+
+if __name__ == "__main__":
+    main(globals())
