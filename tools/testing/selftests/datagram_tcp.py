@@ -100,7 +100,8 @@ def test_offload_used():
     packets = after["tx_packets"] - before["tx_packets"]
     requests = after["tx_wrs"] - before["tx_wrs"]
     ksft_gt(packets, 8 * MIB // 2044)
-    ksft_lt(requests, packets / 3, "work requests for so many packets")
+    # A slow sender's TCP makes short bursts; without LSO the two are equal.
+    ksft_lt(requests, packets * 3 / 4, "work requests for so many packets")
     moved = pair.a.stat("tx_bytes") - stats["tx_bytes"]
     ksft_ge(moved, 8 * MIB)
 

@@ -14,10 +14,10 @@ BOOT = "host"
 class Record:
     """A reader with a tally, both fed by hand."""
 
-    def __init__(self, *names):
+    def __init__(self, *names, again=False):
         self.lines = []
         self.tally = harness.Tally(self.lines.append)
-        self.reader = harness.Reader(self.tally, names)
+        self.reader = harness.Reader(self.tally, names, again=again)
 
     def feed(self, text):
         for line in text.splitlines():
@@ -59,6 +59,32 @@ def test_failure():
     ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
     ksft_eq(rec.tally.status(), 1)
     ksft_in("# because", rec.lines)
+
+
+def test_second_turn():
+    """What failed is put off, not forgotten; what it said is shown."""
+    rec = Record("a.one", "a.two", again=True)
+    rec.feed("# run a.one\n# because\nnot ok 1 a.one\nok 2 a.two")
+    ksft_eq(rec.reader.finish(1), [])
+    ksft_eq(rec.results(), ["ok 1 a.two"])
+    ksft_in("# because", rec.lines)
+    ksft_eq((rec.tally.again, rec.tally.second_turns()),
+            (["a.one"], ["a.one"]))
+    second = harness.Reader(rec.tally, rec.tally.again)
+    second.feed("not ok 1 a.one")
+    ksft_eq(second.finish(1), [])
+    ksft_eq(rec.results(), ["ok 1 a.two", "not ok 2 a.one"])
+    ksft_eq((rec.tally.status(), rec.tally.second_turns()), (1, []))
+
+
+def test_no_second_turn():
+    """Leaks and complaints of the kernel have none."""
+    rec = Record("a.one", "a.teardown", "leaks_b.two", again=True)
+    rec.feed("ok 1 a.one\nnot ok 2 a.teardown\nnot ok 3 leaks_b.two")
+    rec.reader.finish(125, [("a.one", "WARNING: CPU: 0")])
+    ksft_eq(rec.tally.failures,
+            ["a.teardown", "leaks_b.two", "a.one:kernel-log"])
+    ksft_eq(rec.tally.again, [])
 
 
 def test_xfail_counts_as_passed():
@@ -216,6 +242,15 @@ def test_teardown():
         ["a_one.test_x", "a_one.teardown", "a_three.test_x",
          "a_three.teardown"],
         ["a_two.test_x", "a_two.teardown"]])
+
+
+def test_only():
+    """Exactly these cases, however names are alike."""
+    with tempfile.TemporaryDirectory() as where:
+        write_file(where, "a_one", {}, ["test_x", "test_xy"])
+        jobs = harness.make_jobs(harness.find_files(where),
+                                 only=["a_one.test_x"])
+    ksft_eq([job.names() for job in jobs], [["a_one.test_x"]])
 
 
 def test_bad_boot():
