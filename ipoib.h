@@ -87,6 +87,8 @@ struct ipoib_rx_slot {
  * @free: stack of slots that are not posted
  * @nfree: entries on @free
  * @size: number of slots
+ * @used: slots in use, the first ones; an SRQ grows with its users
+ * @want: slots that shall be in use, written by anybody
  * @dirty: entry in the channel's list of queues to refill before the poll ends
  * @wr: chain of requests, linked once when the queue is made
  * @sge: their buffers
@@ -99,9 +101,51 @@ struct ipoib_rxq {
 	u16 *free;
 	u32 nfree;
 	u32 size;
+	u32 used;
+	u32 want;
 	struct list_head dirty;
 	struct ib_recv_wr wr[IPOIB_POST_BATCH];
 	struct ib_sge sge[IPOIB_POST_BATCH][2];
+};
+
+/**
+ * struct ipoib_cq - a CQ of a channel, shared by QPs
+ * @ib: the verbs object
+ * @entry: in the channel's list, RCU
+ * @room: completions not promised to any QP (port lock)
+ * @users: QPs that use it (port lock)
+ * @armed: an interrupt was asked for and has not been seen; of send CQs
+ */
+struct ipoib_cq {
+	struct ib_cq *ib;
+	struct list_head entry;
+	u32 room;
+	u32 users;
+	bool armed;
+};
+
+/**
+ * struct ipoib_cq_list - CQs of a channel that report the same
+ * @list: struct ipoib_cq.entry; changed under the port's lock, RCU
+ * @num: how many (port lock)
+ */
+struct ipoib_cq_list {
+	struct list_head list;
+	u32 num;
+};
+
+/**
+ * struct ipoib_cqs - a QP's share of its channel's CQs, see ipoib_cq_get()
+ * @tx: reports its sends
+ * @rx: reports its receives
+ * @sends: completions reserved in @tx
+ * @receives: completions reserved in @rx
+ */
+struct ipoib_cqs {
+	struct ipoib_cq *tx;
+	struct ipoib_cq *rx;
+	u32 sends;
+	u32 receives;
 };
 
 /**
@@ -123,28 +167,38 @@ enum ipoib_flush {
  * port.  The NAPI context belongs to the parent's net_device.
  *
  * @port: its port
- * @rx_cq: completions of receives
- * @tx_cq: completions of sends; armed only when a queue needs it, see
- *	ipoib_txq_post()
- * @napi: serves both
+ * @rx_cqs: completions of receives
+ * @tx_cqs: completions of sends; armed only when a queue needs it, see
+ *	ipoib_txq_watch()
+ * @rx_share: receives taken from a CQ before the next one's turn
+ * @vector: completion vector
+ * @srq_size: buffers of the datagram SRQ when it has grown
+ * @srq_room: completions that all SRQs together may owe one CQ
+ * @cq_work: destroys CQs that no QP uses any more
+ * @napi: serves all CQs
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill
  * @pool: receive pages
  * @head_size: octets of a head with its headroom and skb_shared_info
  * @head_len: octets of a datagram that it takes
  * @tail_len: octets of a tail, 0 if the port's MTU needs none
- * @tx_armed: a TX completion interrupt was asked for and has not been seen
  * @refill_timer: tries again when no buffer could be had or posted
  * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
  * @flush_left: completions that may still precede the barrier
  * @flushed: the barrier was passed
- * @users: interfaces that are open; NAPI runs while it is not zero
+ * @users: interfaces that are open; NAPI runs while it is not zero.  Each has
+ *	a QP that takes its receives from the SRQ
  * @wc: scratch of the poll function
  */
 struct ipoib_channel {
 	struct ipoib_port *port;
-	struct ib_cq *rx_cq;
-	struct ib_cq *tx_cq;
+	struct ipoib_cq_list rx_cqs;
+	struct ipoib_cq_list tx_cqs;
+	u32 rx_share;
+	u32 vector;
+	u32 srq_size;
+	u32 srq_room;
+	struct delayed_work cq_work;
 	struct napi_struct napi;
 	struct ipoib_rxq rxq;
 	struct list_head dirty;
@@ -152,7 +206,6 @@ struct ipoib_channel {
 	u32 head_size;
 	u32 head_len;
 	u32 tail_len;
-	bool tx_armed;
 	struct timer_list refill_timer;
 	u8 flush;
 	s32 flush_left;
@@ -297,6 +350,7 @@ struct ipoib_tx_wr {
  * @dev: interface
  * @ch: channel that reports its completions
  * @nq: the stack's queue
+ * @cq: reports its completions
  * @qp: where it posts
  * @slots: @size packets
  * @map: pieces of slot n at n * IPOIB_MAX_SGE; NULL with virtual DMA
@@ -316,6 +370,7 @@ struct ipoib_txq {
 	struct ipoib_dev *dev;
 	struct ipoib_channel *ch;
 	struct netdev_queue *nq;
+	struct ipoib_cq *cq;
 	struct ib_qp *qp;
 	struct ipoib_tx_slot *slots;
 	struct ipoib_tx_map *map;
@@ -347,6 +402,7 @@ struct ipoib_txq {
  * struct ipoib_ud - datagram engine of an interface
  * @lock: mutex inside ipoib_dev.lock; the QP's state and attachments
  * @qp: RX and TX; its QPN is the interface's
+ * @cqs: room for its completions
  * @rxq: private receive queue of an HCA that has no SRQ for UD, or NULL
  * @txq: transmit queues, one for now
  * @max_len: longest packet with its encapsulation, from the broadcast group
@@ -361,6 +417,7 @@ struct ipoib_txq {
 struct ipoib_ud {
 	struct mutex lock;	/* state of the QP, attachments */
 	struct ipoib_qp qp;
+	struct ipoib_cqs cqs;
 	struct ipoib_rxq *rxq;
 	struct ipoib_txq *txq;
 	u32 max_len;
@@ -630,6 +687,9 @@ void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
 int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent);
 void ipoib_channel_destroy(struct ipoib_channel *ch);
 void ipoib_channel_drop_srq(struct ipoib_channel *ch);
+int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
+		 u32 receives);
+void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
 void ipoib_channel_barrier(struct ipoib_channel *ch);
@@ -639,9 +699,11 @@ bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 
 int ipoib_poll(struct napi_struct *napi, int budget);
 u32 ipoib_rx_head_size(u32 head_len);
-int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size);
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size,
+		    u32 used);
 void ipoib_rxq_free(struct ipoib_rxq *rxq);
 void ipoib_rxq_refill(struct ipoib_rxq *rxq);
+void ipoib_rxq_grow(struct ipoib_rxq *rxq);
 void ipoib_channel_refill_timer(struct timer_list *t);
 int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);

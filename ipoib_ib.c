@@ -196,9 +196,11 @@ static void ipoib_rxq_link(struct ipoib_rxq *rxq)
  * @rxq: zeroed
  * @ch: channel that serves it
  * @size: slots, at most 65536
+ * @used: slots in use at first, see ipoib_rxq_grow()
  * Return: 0 or -ENOMEM
  */
-int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size)
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size,
+		    u32 used)
 {
 	u32 i;
 
@@ -208,14 +210,31 @@ int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size)
 		ipoib_rxq_free(rxq);
 		return -ENOMEM;
 	}
-	for (i = 0; i < size; i++)
+	for (i = 0; i < used; i++)
 		rxq->free[i] = i;
-	rxq->nfree = size;
+	rxq->nfree = used;
+	rxq->used = used;
+	rxq->want = used;
 	rxq->size = size;
 	rxq->ch = ch;
 	INIT_LIST_HEAD(&rxq->dirty);
 	ipoib_rxq_link(rxq);
 	return 0;
+}
+
+/**
+ * ipoib_rxq_grow - use as many slots as are wanted
+ * @rxq: receive queue
+ *
+ * Context: the channel's NAPI, or any while that is disabled.
+ */
+void ipoib_rxq_grow(struct ipoib_rxq *rxq)
+{
+	u32 want = READ_ONCE(rxq->want);
+
+	while (rxq->used < want)
+		rxq->free[rxq->nfree++] = rxq->used++;
+	ipoib_rxq_refill(rxq);
 }
 
 static void ipoib_rx_put(struct ipoib_channel *ch, void *va)
@@ -442,20 +461,32 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 		ipoib_rxq_refill(rxq);
 }
 
-/* Up to @budget packets; *@empty: the CQ had no more. */
+/*
+ * Up to @budget packets, a share from each CQ in turn; *@empty: there were no
+ * more.
+ */
 static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
 {
+	int share = READ_ONCE(ch->rx_share);
 	struct ipoib_rx_batch batch = { };
 	int i, n, want, done = 0;
+	struct ipoib_cq *cq;
 
 	*empty = false;
 	while (done < budget && !*empty) {
-		want = min(budget - done, IPOIB_WC_BATCH);
-		n = ib_poll_cq(ch->rx_cq, want, ch->wc);
-		*empty = n < want;
-		for (i = 0; i < n; i++)
-			ipoib_rx_complete(ch, &ch->wc[i], &batch);
-		done += max(n, 0);
+		*empty = true;
+		list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry) {
+			want = min(budget - done, share);
+			if (unlikely(!want)) {
+				*empty = false;
+				break;
+			}
+			n = ib_poll_cq(cq->ib, want, ch->wc);
+			*empty &= n < want;
+			for (i = 0; i < n; i++)
+				ipoib_rx_complete(ch, &ch->wc[i], &batch);
+			done += max(n, 0);
+		}
 	}
 	ipoib_rx_count(&batch);
 	return done;
@@ -559,7 +590,8 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 	ipoib_txq_retire(txq, seq + 1, budget);
 }
 
-static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
+static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
+			    int budget)
 {
 	int i, n, done = 0;
 
@@ -567,13 +599,23 @@ static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
 	 * Cleared before the CQ is looked at: who posts after this and still
 	 * reads it set has his interrupt to come, or the timer.
 	 */
-	WRITE_ONCE(ch->tx_armed, false);
+	WRITE_ONCE(cq->armed, false);
 	do {
-		n = ib_poll_cq(ch->tx_cq, IPOIB_WC_BATCH, ch->wc);
+		n = ib_poll_cq(cq->ib, IPOIB_WC_BATCH, ch->wc);
 		for (i = 0; i < n; i++)
 			ipoib_tx_complete(&ch->wc[i], budget);
 		done += max(n, 0);
 	} while (n == IPOIB_WC_BATCH);
+	return done;
+}
+
+static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
+{
+	struct ipoib_cq *cq;
+	int done = 0;
+
+	list_for_each_entry_rcu(cq, &ch->tx_cqs.list, entry)
+		done += ipoib_tx_reap_cq(ch, cq, budget);
 	return done;
 }
 
@@ -587,6 +629,18 @@ static void ipoib_poll_flush(struct ipoib_channel *ch, int done, bool empty)
 		return;
 	napi_gro_flush(&ch->napi, false);
 	WRITE_ONCE(ch->flush, IPOIB_FLUSH_DONE);
+}
+
+/* Ask for the next interrupt; did something come before? */
+static bool ipoib_rx_arm(struct ipoib_channel *ch)
+{
+	struct ipoib_cq *cq;
+	bool missed = false;
+
+	list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry)
+		missed |= ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
+					   IB_CQ_REPORT_MISSED_EVENTS) > 0;
+	return missed;
 }
 
 /**
@@ -612,15 +666,15 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 	if (unlikely(!budget))
 		return 0;
 	done = ipoib_rx_poll(ch, budget, &empty);
+	if (unlikely(ch->rxq.used < READ_ONCE(ch->rxq.want)))
+		ipoib_rxq_grow(&ch->rxq);
 	if (!list_empty(&ch->dirty))
 		ipoib_rx_refill_dirty(ch);
 	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_ASKED))
 		ipoib_poll_flush(ch, done + reaped, empty);
 
 	if (done < budget && napi_complete_done(napi, done)) {
-		if (ib_req_notify_cq(ch->rx_cq, IB_CQ_NEXT_COMP |
-				     IB_CQ_REPORT_MISSED_EVENTS) > 0 ||
-		    unlikely(READ_ONCE(ch->flush)))
+		if (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush)))
 			napi_schedule(napi);
 	}
 	return done;
@@ -635,16 +689,16 @@ int ipoib_poll(struct napi_struct *napi, int budget)
  */
 static void ipoib_txq_watch(struct ipoib_txq *txq)
 {
-	struct ipoib_channel *ch = txq->ch;
+	struct ipoib_cq *cq = txq->cq;
 
 	if (netif_xmit_stopped(txq->nq) ||
 	    (txq->head - READ_ONCE(txq->tail) >= IPOIB_TX_ARM &&
-	     !READ_ONCE(ch->tx_armed))) {
-		WRITE_ONCE(ch->tx_armed, true);
+	     !READ_ONCE(cq->armed))) {
+		WRITE_ONCE(cq->armed, true);
 		txq->stat.arms++;
-		if (ib_req_notify_cq(ch->tx_cq, IB_CQ_NEXT_COMP |
+		if (ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
 				     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-			napi_schedule(&ch->napi);
+			napi_schedule(&txq->ch->napi);
 	}
 	if (!timer_pending(&txq->timer)) {
 		txq->idle = 1;
@@ -931,8 +985,6 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 	struct ib_qp_init_attr attr = {
 		.event_handler = ipoib_ud_qp_event,
 		.qp_context = &ud->qp,
-		.send_cq = ch->tx_cq,
-		.recv_cq = ch->rx_cq,
 		.srq = ud->qp.rxq->srq,
 		.cap.max_send_wr = ud->txq->size + 1, /* the marker */
 		.cap.max_send_sge = ud->max_sge,
@@ -941,21 +993,42 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 		.create_flags = ipoib_ud_create_flags(port->ca),
 	};
 	struct ib_qp *qp;
+	int ret;
 
 	if (!attr.srq) {
 		attr.cap.max_recv_wr = ud->qp.rxq->size;
 		attr.cap.max_recv_sge = ch->tail_len ? 2 : 1;
 	}
+	ret = ipoib_cq_get(ch, &ud->cqs, attr.cap.max_send_wr,
+			   attr.cap.max_recv_wr);
+	if (ret)
+		return ret;
+	attr.send_cq = ud->cqs.tx->ib;
+	attr.recv_cq = ud->cqs.rx->ib;
 	qp = ib_create_qp(port->pd, &attr);
-	if (IS_ERR(qp))
+	if (IS_ERR(qp)) {
+		ipoib_cq_put(ch, &ud->cqs);
 		return PTR_ERR(qp);
+	}
 	ud->qp.ib = qp;
 	ud->txq->qp = qp;
+	ud->txq->cq = ud->cqs.tx;
 	if (ud->rxq)
 		ud->rxq->qp = qp;
 	ud->check_loop = !(attr.create_flags &
 			   IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK);
 	return 0;
+}
+
+static void ipoib_ud_destroy_qp(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+
+	if (!ud->qp.ib)
+		return;
+	ib_destroy_qp(ud->qp.ib);
+	ud->qp.ib = NULL;
+	ipoib_cq_put(ud->txq->ch, &ud->cqs);
 }
 
 /* A receive queue of its own, for an HCA without SRQ for UD. */
@@ -968,7 +1041,7 @@ static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 	if (!ud->rxq)
 		return -ENOMEM;
 	ret = ipoib_rxq_alloc(ud->rxq, &dev->port->channel,
-			      dev->port->recvq_size);
+			      dev->port->recvq_size, dev->port->recvq_size);
 	if (ret) {
 		kfree(ud->rxq);
 		ud->rxq = NULL;
@@ -1032,9 +1105,7 @@ void ipoib_ud_destroy(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
 
-	if (ud->qp.ib)
-		ib_destroy_qp(ud->qp.ib);
-	ud->qp.ib = NULL;
+	ipoib_ud_destroy_qp(dev);
 	if (ud->rxq) {
 		ipoib_rxq_free(ud->rxq);
 		kfree(ud->rxq);
@@ -1144,7 +1215,7 @@ static void ipoib_ud_drain(struct ipoib_dev *dev)
 	if (ib_post_send(ud->qp.ib, &marker.wr, &bad))
 		return;
 	local_bh_disable();
-	if (ib_req_notify_cq(dev->port->channel.tx_cq, IB_CQ_NEXT_COMP |
+	if (ib_req_notify_cq(ud->cqs.tx->ib, IB_CQ_NEXT_COMP |
 			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
 		napi_schedule(&dev->port->channel.napi);
 	local_bh_enable();
@@ -1181,8 +1252,7 @@ void ipoib_ud_stop(struct ipoib_dev *dev)
 		netdev_warn(dev->ndev, "QP %#x can't be reset\n",
 			    ud->qp.ib->qp_num);
 		ipoib_mcast_detach_all(dev);
-		ib_destroy_qp(ud->qp.ib);
-		ud->qp.ib = NULL;
+		ipoib_ud_destroy_qp(dev);
 	}
 	timer_delete_sync(&ud->txq->timer);
 	ipoib_txq_purge(ud->txq);

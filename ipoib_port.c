@@ -21,8 +21,10 @@
 
 #define IPOIB_POOL_ORDER	3
 #define IPOIB_BARRIER_TIMEOUT	HZ
+/* CQs are kept so long without a QP, in case there will be another one. */
+#define IPOIB_CQ_LINGER		HZ
 
-/* ---- channel ------------------------------------------------------------ */
+/* ---- CQs ---------------------------------------------------------------- */
 
 static void ipoib_cq_handler(struct ib_cq *cq, void *ctx)
 {
@@ -39,17 +41,193 @@ static void ipoib_cq_event(struct ib_event *event, void *ctx)
 		 ib_event_msg(event->event));
 }
 
-static struct ib_cq *ipoib_channel_cq(struct ipoib_channel *ch, u32 cqe,
-				      int vector)
+/* How many receives a CQ gives before the next one has its turn. */
+static void ipoib_channel_set_share(struct ipoib_channel *ch)
+{
+	u32 share = NAPI_POLL_WEIGHT / max(ch->rx_cqs.num, 1U);
+
+	WRITE_ONCE(ch->rx_share, clamp(share, 1U, IPOIB_WC_BATCH));
+}
+
+static struct ipoib_cq *ipoib_cq_create(struct ipoib_channel *ch, u32 cqe,
+					u32 base)
 {
 	struct ib_cq_init_attr attr = {
 		.cqe = cqe,
-		.comp_vector = vector,
+		.comp_vector = ch->vector,
 	};
+	struct ipoib_cq *cq;
+	int ret;
 
-	return ib_create_cq(ch->port->ca, ipoib_cq_handler, ipoib_cq_event,
-			    ch, &attr);
+	cq = kzalloc_obj(*cq);
+	if (!cq)
+		return ERR_PTR(-ENOMEM);
+	cq->ib = ib_create_cq(ch->port->ca, ipoib_cq_handler, ipoib_cq_event,
+			      ch, &attr);
+	if (IS_ERR(cq->ib)) {
+		ret = PTR_ERR(cq->ib);
+		kfree(cq);
+		return ERR_PTR(ret);
+	}
+	cq->room = cq->ib->cqe - base;
+	return cq;
 }
+
+static void ipoib_cq_destroy(struct ipoib_cq *cq)
+{
+	ib_destroy_cq(cq->ib);
+	kfree(cq);
+}
+
+/* Find or make a CQ with room for @need beyond the @base of each. */
+static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
+					 struct ipoib_cq_list *cqs, u32 need,
+					 u32 base)
+{
+	u32 max_cqe = ch->port->ca->attrs.max_cqe;
+	struct ipoib_cq *cq;
+	u32 cqe;
+
+	lockdep_assert_held(&ch->port->lock);
+	list_for_each_entry(cq, &cqs->list, entry)
+		if (cq->room >= need)
+			goto found;
+
+	if (max_cqe < base || max_cqe - base < need)
+		return ERR_PTR(-ENOSPC);
+	cqe = base + ipoib_cq_size(need, cqs->num, max_cqe - base);
+	cq = ipoib_cq_create(ch, cqe, base);
+	if (IS_ERR(cq) && cqe > base + need)
+		cq = ipoib_cq_create(ch, base + need, base);
+	if (IS_ERR(cq))
+		return cq;
+	/* Later the poll does it. */
+	if (cqs == &ch->rx_cqs)
+		ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP);
+	list_add_tail_rcu(&cq->entry, &cqs->list);
+	cqs->num++;
+	ipoib_channel_set_share(ch);
+found:
+	cq->room -= need;
+	cq->users++;
+	return cq;
+}
+
+static void ipoib_cq_release(struct ipoib_channel *ch, struct ipoib_cq *cq,
+			     u32 need)
+{
+	lockdep_assert_held(&ch->port->lock);
+	cq->room += need;
+	if (!--cq->users)
+		queue_delayed_work(ipoib_wq, &ch->cq_work, IPOIB_CQ_LINGER);
+}
+
+/**
+ * ipoib_cq_get - reserve room for all completions that a QP can owe
+ * @ch: channel
+ * @cqs: result: the CQs to make the QP with
+ * @sends: length of its send queue, the marker of a drain included
+ * @receives: length of its own receive queue; 0 if it takes its receives from
+ *	the channel's SRQs, for which every CQ has room: the datagrams' and one
+ *	more of ipoib_port.recvq_size buffers
+ *
+ * A CQ never overruns, and can't be resized: when those of the channel are
+ * promised, another one is made.
+ *
+ * Context: process; takes the port's lock.
+ * Return: 0, -ENOSPC if no CQ of this HCA is long enough, or what the HCA says
+ *	when it has no more of them
+ */
+int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
+		 u32 receives)
+{
+	struct ipoib_cq *tx, *rx;
+	int ret = 0;
+
+	mutex_lock(&ch->port->lock);
+	tx = ipoib_cq_reserve(ch, &ch->tx_cqs, sends, 0);
+	if (IS_ERR(tx)) {
+		ret = PTR_ERR(tx);
+		goto unlock;
+	}
+	rx = ipoib_cq_reserve(ch, &ch->rx_cqs, receives, ch->srq_room);
+	if (IS_ERR(rx)) {
+		ret = PTR_ERR(rx);
+		ipoib_cq_release(ch, tx, sends);
+		goto unlock;
+	}
+	cqs->tx = tx;
+	cqs->rx = rx;
+	cqs->sends = sends;
+	cqs->receives = receives;
+unlock:
+	mutex_unlock(&ch->port->lock);
+	return ret;
+}
+
+/**
+ * ipoib_cq_put - give the room back; the QP was destroyed
+ * @ch: channel
+ * @cqs: from ipoib_cq_get(), or zeroed
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs)
+{
+	if (!cqs->tx)
+		return;
+	mutex_lock(&ch->port->lock);
+	ipoib_cq_release(ch, cqs->tx, cqs->sends);
+	ipoib_cq_release(ch, cqs->rx, cqs->receives);
+	mutex_unlock(&ch->port->lock);
+	cqs->tx = NULL;
+	cqs->rx = NULL;
+}
+
+static bool ipoib_cq_destroy_idle(struct ipoib_channel *ch,
+				  struct ipoib_cq_list *cqs)
+{
+	struct ipoib_cq *cq, *idle = NULL;
+
+	mutex_lock(&ch->port->lock);
+	list_for_each_entry(cq, &cqs->list, entry) {
+		if (!cq->users) {
+			list_del_rcu(&cq->entry);
+			cqs->num--;
+			ipoib_channel_set_share(ch);
+			idle = cq;
+			break;
+		}
+	}
+	mutex_unlock(&ch->port->lock);
+	if (!idle)
+		return false;
+	synchronize_rcu();
+	ipoib_cq_destroy(idle);
+	return true;
+}
+
+static void ipoib_cq_work(struct work_struct *work)
+{
+	struct ipoib_channel *ch =
+		container_of(work, struct ipoib_channel, cq_work.work);
+
+	while (ipoib_cq_destroy_idle(ch, &ch->rx_cqs) ||
+	       ipoib_cq_destroy_idle(ch, &ch->tx_cqs))
+		;
+}
+
+static void ipoib_cq_destroy_all(struct ipoib_cq_list *cqs)
+{
+	struct ipoib_cq *cq, *next;
+
+	list_for_each_entry_safe(cq, next, &cqs->list, entry) {
+		WARN_ON_ONCE(cq->users);
+		ipoib_cq_destroy(cq);
+	}
+}
+
+/* ---- channel ------------------------------------------------------------ */
 
 /* An SRQ for datagrams, if the HCA has any; without one all goes on too. */
 static void ipoib_channel_srq(struct ipoib_channel *ch)
@@ -58,7 +236,7 @@ static void ipoib_channel_srq(struct ipoib_channel *ch)
 	u32 num_sge = ch->tail_len ? 2 : 1;
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
-		.attr.max_wr = ch->port->recvq_size,
+		.attr.max_wr = ch->srq_size,
 		.attr.max_sge = num_sge,
 	};
 	struct ib_srq *srq;
@@ -94,13 +272,15 @@ static int ipoib_channel_pool(struct ipoib_channel *ch)
 	return 0;
 }
 
-/* Sizes of buffers from the largest datagram the port could ever carry. */
+/* Buffers for the largest datagram the port could ever carry, and how many. */
 static int ipoib_channel_sizes(struct ipoib_channel *ch)
 {
+	struct ipoib_port *port = ch->port;
+	struct ib_device *ca = port->ca;
 	struct ib_port_attr attr;
 	int mtu, ret;
 
-	ret = ib_query_port(ch->port->ca, ch->port->num, &attr);
+	ret = ib_query_port(ca, port->num, &attr);
 	if (ret)
 		return ret;
 	mtu = ib_mtu_enum_to_int(attr.max_mtu);
@@ -109,6 +289,14 @@ static int ipoib_channel_sizes(struct ipoib_channel *ch)
 	ch->head_len = ipoib_rx_head_len(mtu);
 	ch->tail_len = mtu - ch->head_len;
 	ch->head_size = ipoib_rx_head_size(ch->head_len);
+	if (ca->attrs.max_srq) {
+		ch->srq_size = ipoib_srq_fit(port->recvq_size,
+					     ca->attrs.max_srq_wr,
+					     ca->attrs.max_cqe);
+		ch->srq_room = ch->srq_size + port->recvq_size;
+	} else {
+		ch->srq_size = port->recvq_size;
+	}
 	return 0;
 }
 
@@ -122,45 +310,31 @@ int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
 {
 	static atomic_t next_vector = ATOMIC_INIT(-1);
 	struct ipoib_channel *ch = &port->channel;
-	u32 vector;
+	u32 vector = atomic_inc_return(&next_vector);
 	int ret;
 
 	ch->port = port;
+	ch->vector = vector % port->ca->num_comp_vectors;
+	INIT_LIST_HEAD(&ch->rx_cqs.list);
+	INIT_LIST_HEAD(&ch->tx_cqs.list);
+	INIT_DELAYED_WORK(&ch->cq_work, ipoib_cq_work);
 	INIT_LIST_HEAD(&ch->dirty);
 	init_completion(&ch->flushed);
 	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
 	ret = ipoib_channel_sizes(ch);
 	if (ret)
 		return ret;
-
-	/* Each QP's whole queues find room: a CQ must never overrun. */
-	vector = atomic_inc_return(&next_vector);
-	vector %= port->ca->num_comp_vectors;
-	ch->rx_cq = ipoib_channel_cq(ch, port->recvq_size, vector);
-	if (IS_ERR(ch->rx_cq))
-		return PTR_ERR(ch->rx_cq);
-	ch->tx_cq = ipoib_channel_cq(ch, port->sendq_size + 1, vector);
-	if (IS_ERR(ch->tx_cq)) {
-		ret = PTR_ERR(ch->tx_cq);
-		goto err_rx_cq;
-	}
 	ret = ipoib_channel_pool(ch);
 	if (ret)
-		goto err_tx_cq;
-	ret = ipoib_rxq_alloc(&ch->rxq, ch, port->recvq_size);
-	if (ret)
-		goto err_pool;
+		return ret;
+	ret = ipoib_rxq_alloc(&ch->rxq, ch, ch->srq_size, port->recvq_size);
+	if (ret) {
+		page_pool_destroy(ch->pool);
+		return ret;
+	}
 	ipoib_channel_srq(ch);
 	netif_napi_add(parent, &ch->napi, ipoib_poll);
 	return 0;
-
-err_pool:
-	page_pool_destroy(ch->pool);
-err_tx_cq:
-	ib_destroy_cq(ch->tx_cq);
-err_rx_cq:
-	ib_destroy_cq(ch->rx_cq);
-	return ret;
 }
 
 /**
@@ -172,8 +346,9 @@ void ipoib_channel_destroy(struct ipoib_channel *ch)
 	netif_napi_del(&ch->napi);
 	if (ch->rxq.srq)
 		ib_destroy_srq(ch->rxq.srq);
-	ib_destroy_cq(ch->tx_cq);
-	ib_destroy_cq(ch->rx_cq);
+	cancel_delayed_work_sync(&ch->cq_work);
+	ipoib_cq_destroy_all(&ch->tx_cqs);
+	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
 	page_pool_destroy(ch->pool);
 }
@@ -192,6 +367,18 @@ void ipoib_channel_drop_srq(struct ipoib_channel *ch)
 	ch->rxq.srq = NULL;
 }
 
+/* More users, more buffers, so that they don't take them from each other. */
+static void ipoib_channel_grow(struct ipoib_channel *ch)
+{
+	u32 want = ipoib_srq_want(ch->port->recvq_size, ch->users);
+
+	lockdep_assert_held(&ch->port->lock);
+	want = min(want, ch->rxq.size);
+	/* They stay when the users have gone: no verb gives them back. */
+	if (ch->rxq.srq && want > ch->rxq.want)
+		WRITE_ONCE(ch->rxq.want, want);
+}
+
 /**
  * ipoib_channel_get - an interface comes up
  * @ch: channel
@@ -206,12 +393,13 @@ int ipoib_channel_get(struct ipoib_channel *ch)
 	mutex_lock(&ch->port->lock);
 	if (ch->users) {
 		ch->users++;
+		ipoib_channel_grow(ch);
 		goto unlock;
 	}
 	/* NAPI is off: the queue is ours. */
 	if (ch->rxq.srq) {
 		ipoib_rxq_refill(&ch->rxq);
-		if (ch->rxq.nfree == ch->rxq.size) {
+		if (ch->rxq.nfree == ch->rxq.used) {
 			timer_delete_sync(&ch->refill_timer);
 			ret = -ENOMEM;
 			goto unlock;
@@ -252,9 +440,15 @@ void ipoib_channel_put(struct ipoib_channel *ch)
  */
 void ipoib_channel_barrier(struct ipoib_channel *ch)
 {
+	struct ipoib_cq *cq;
+
 	mutex_lock(&ch->port->lock);
 	reinit_completion(&ch->flushed);
-	ch->flush_left = ch->rx_cq->cqe + ch->tx_cq->cqe;
+	ch->flush_left = 0;
+	list_for_each_entry(cq, &ch->rx_cqs.list, entry)
+		ch->flush_left += cq->ib->cqe;
+	list_for_each_entry(cq, &ch->tx_cqs.list, entry)
+		ch->flush_left += cq->ib->cqe;
 	/* Pairs with READ_ONCE() in ipoib_poll() */
 	smp_store_release(&ch->flush, IPOIB_FLUSH_ASKED);
 	local_bh_disable();
@@ -400,8 +594,11 @@ static void ipoib_port_sizes(struct ipoib_port *port)
 
 	port->sendq_size = ipoib_sendq_fit(ipoib_sendq_size, attr->max_qp_wr,
 					   attr->max_cqe);
+	/* With SRQs each CQ has room for two of them. */
 	port->recvq_size = ipoib_recvq_fit(ipoib_recvq_size, attr->max_qp_wr,
-					   attr->max_cqe, attr->max_srq ?
+					   attr->max_srq ? attr->max_cqe / 2 :
+							   attr->max_cqe,
+					   attr->max_srq ?
 					   attr->max_srq_wr : INT_MAX);
 }
 

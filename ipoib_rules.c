@@ -11,6 +11,7 @@
 #define IPOIB_PATH_DELAY_MIN	(HZ / 4)
 #define IPOIB_MCAST_DELAY_MIN	HZ
 #define IPOIB_DELAY_DOUBLINGS	8U
+#define IPOIB_SRQ_GROWTH	3U
 
 /* ---- events ------------------------------------------------------------- */
 
@@ -201,6 +202,49 @@ u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr)
 		    (u32)max(max_srq_wr, 1));
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_recvq_fit);
+
+/**
+ * ipoib_srq_fit - longest that an SRQ may grow
+ * @size: a receive queue as ipoib_recvq_fit() says
+ * @max_srq_wr: requests the HCA allows an SRQ
+ * @max_cqe: completions it allows a CQ, which has room for @size more
+ * Return: @size or more
+ */
+u32 ipoib_srq_fit(u32 size, int max_srq_wr, int max_cqe)
+{
+	s64 most = min((s64)max_srq_wr, (s64)max_cqe - size);
+
+	return clamp(most, (s64)size, (s64)size * IPOIB_SRQ_GROWTH);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_srq_fit);
+
+/**
+ * ipoib_srq_want - buffers that an SRQ should have
+ * @size: a receive queue as ipoib_recvq_fit() says
+ * @users: QPs that take from it, at least one
+ */
+u32 ipoib_srq_want(u32 size, u32 users)
+{
+	u32 growth = ilog2(users) / 3;
+
+	return size * clamp(growth, 1U, IPOIB_SRQ_GROWTH);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_srq_want);
+
+/**
+ * ipoib_cq_size - how much to promise of a CQ that is to be made
+ * @need: completions of the QP that asks, at most @most
+ * @num: CQs that are full
+ * @most: completions the HCA allows
+ * Return: room for several QPs, for more the more there are
+ */
+u32 ipoib_cq_size(u32 need, u32 num, u32 most)
+{
+	u64 size = (u64)need << min(num + 2, 16U);
+
+	return min_t(u64, size, most);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cq_size);
 
 /* Mbit/s of one lane by LinkSpeedActive, IBA volume 1 section 14.2.5.6. */
 static const struct {

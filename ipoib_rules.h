@@ -141,6 +141,9 @@ static inline bool ipoib_ring_passed(u32 tail, u32 mark)
 u32 ipoib_queue_size(u32 size, u32 least, u32 most);
 u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe);
 u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr);
+u32 ipoib_srq_fit(u32 size, int max_srq_wr, int max_cqe);
+u32 ipoib_srq_want(u32 size, u32 users);
+u32 ipoib_cq_size(u32 need, u32 num, u32 most);
 
 /* The part of a datagram of @len octets that goes to the head of a buffer. */
 static inline u32 ipoib_rx_head_len(u32 len)

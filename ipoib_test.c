@@ -1249,6 +1249,53 @@ static void test_recvq_fit(struct kunit *test)
 	}
 }
 
+static void test_srq_fit(struct kunit *test)
+{
+	u32 i, size;
+
+	KUNIT_EXPECT_EQ(test, ipoib_srq_fit(256, 16384, 65535), 768);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_fit(256, 700, 65535), 700);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_fit(256, 16384, 1000), 744);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_fit(256, 256, 512), 256);
+	for (i = 0; i < ARRAY_SIZE(test_limits); i++) {
+		size = ipoib_srq_fit(8192, test_limits[i], INT_MAX);
+		KUNIT_EXPECT_TRUE(test, size >= 8192 && size <= 3 * 8192);
+		size = ipoib_srq_fit(8192, INT_MAX, test_limits[i]);
+		KUNIT_EXPECT_TRUE(test, size >= 8192 && size <= 3 * 8192);
+	}
+}
+
+static void test_srq_want(struct kunit *test)
+{
+	u32 users;
+
+	KUNIT_EXPECT_EQ(test, ipoib_srq_want(256, 1), 256);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_want(256, 63), 256);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_want(256, 64), 512);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_want(256, 512), 768);
+	KUNIT_EXPECT_EQ(test, ipoib_srq_want(256, U32_MAX), 768);
+	for (users = 2; users < 10000; users++)
+		KUNIT_EXPECT_GE(test, ipoib_srq_want(100, users),
+				ipoib_srq_want(100, users - 1));
+}
+
+static void test_cq_size(struct kunit *test)
+{
+	u32 num;
+
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(129, 0, 65535), 516);
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(129, 1, 65535), 1032);
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(129, 20, 65535), 65535);
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(129, 0, 129), 129);
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(8193, U32_MAX - 2, INT_MAX),
+			8193U << 16);
+	KUNIT_EXPECT_EQ(test, ipoib_cq_size(0, 3, 65535), 0);
+	for (num = 0; num < 100; num++) {
+		KUNIT_EXPECT_GE(test, ipoib_cq_size(129, num, 1000), 129);
+		KUNIT_EXPECT_LE(test, ipoib_cq_size(129, num, 1000), 1000);
+	}
+}
+
 static void test_rx_head(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, ipoib_rx_head_len(256), 256);
@@ -1406,6 +1453,9 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_queue_size_all),
 	KUNIT_CASE(test_sendq_fit),
 	KUNIT_CASE(test_recvq_fit),
+	KUNIT_CASE(test_srq_fit),
+	KUNIT_CASE(test_srq_want),
+	KUNIT_CASE(test_cq_size),
 	KUNIT_CASE(test_rx_head),
 	KUNIT_CASE(test_mtu),
 	KUNIT_CASE_PARAM(test_link_speed, speed_case_gen_params),

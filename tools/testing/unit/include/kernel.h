@@ -93,6 +93,11 @@ static inline unsigned long rounddown_pow_of_two(unsigned long n)
 	return 1UL << (8 * sizeof(n) - 1 - __builtin_clzl(n));
 }
 
+static inline int ilog2(unsigned long n)
+{
+	return 8 * sizeof(n) - 1 - __builtin_clzl(n);
+}
+
 static inline unsigned long roundup_pow_of_two(unsigned long n)
 {
 	return n == 1 ? 1 : rounddown_pow_of_two(n - 1) << 1;
