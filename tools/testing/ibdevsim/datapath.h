@@ -280,9 +280,11 @@ struct ibds_swqe {
  * @max_sge: of a request
  * @head: next in @ring to execute
  * @tail: where the next request goes that has to wait
- * @mask: entries of @ring less one
+ * @mask: entries of @slot less one
  * @stride: octets per entry
- * @ring: struct ibds_swqe
+ * @slot: the entries; of a UD QP, whose requests rarely wait, those only that
+ *	were needed
+ * @ring: of the others: room for all entries in one piece
  * @max_inline: octets of inline data or LSO header
  * @sig_all: every request is signalled
  * @lso: LSO is allowed
@@ -304,6 +306,7 @@ struct ibds_sq {
 	u32 tail;
 	u32 mask;
 	u32 stride;
+	struct ibds_swqe **slot;
 	void *ring;
 	u32 max_inline;
 	bool sig_all;
@@ -717,7 +720,8 @@ static inline bool ibds_pkey_match(u16 a, u16 b)
 
 /* ---- sq.c --------------------------------------------------------------- */
 
-int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap);
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy);
+void ibds_sq_free(struct ibds_sq *sq);
 void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred);
 int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		   const struct ib_send_wr **bad);

@@ -57,6 +57,7 @@
 #define IBDS_MAX_SGE		32
 #define IBDS_PKEYS		128
 #define IBDS_MAX_GIDS		128
+#define IBDS_MAX_VFS		16
 #define IBDS_SWITCH_PORTS	254
 #define IBDS_LFT_SIZE		0xc000
 #define IBDS_MFT_BASE		0xc000
@@ -90,6 +91,7 @@
  * @pkeys: P_Key table length
  * @width: link width as IB_WIDTH_*
  * @speed: link speed as IB_SPEED_*
+ * @vfs: virtual functions that the HCA seems to have
  */
 struct ibds_caps {
 	u32 ports;
@@ -112,6 +114,19 @@ struct ibds_caps {
 	u32 pkeys;
 	u32 width;
 	u32 speed;
+	u32 vfs;
+};
+
+/**
+ * struct ibds_vf - what can be set of a virtual function at a port, and read
+ * @node_guid: node GUID, 0 until one was set
+ * @port_guid: port GUID, the same
+ * @state: link state, IFLA_VF_LINK_STATE_*
+ */
+struct ibds_vf {
+	u64 node_guid;
+	u64 port_guid;
+	u32 state;
 };
 
 /**
@@ -330,6 +345,8 @@ struct ibds_port {
  * @id: number; name "ibdevsim<id>"
  * @caps: fixed at creation
  * @node_guid: node and system image GUID
+ * @vf_lock: protects @vf; a leaf
+ * @vf: virtual functions, of which there are caps.vfs, by port and number
  * @port: port n is at index n - 1
  * @qps: QPN to struct ibds_rcv, RCU
  * @qp_hash: the same for the datapath; changed under the first port's lock
@@ -353,6 +370,8 @@ struct ibds_dev {
 	u32 id;
 	struct ibds_caps caps;
 	__be64 node_guid;
+	spinlock_t vf_lock;	/* vf; a leaf */
+	struct ibds_vf vf[IBDS_MAX_PORTS][IBDS_MAX_VFS];
 	struct ibds_port port[IBDS_MAX_PORTS];
 	struct xarray qps;
 	struct hlist_head qp_hash[IBDS_QP_BUCKETS];

@@ -106,6 +106,7 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY(pkeys, 1, IBDS_PKEYS, IBDS_PKEYS),
 	IBDS_KEY_WORDS(width, IB_WIDTH_4X),
 	IBDS_KEY_WORDS(speed, IB_SPEED_EDR),
+	IBDS_KEY(vfs, 0, IBDS_MAX_VFS, 0),
 };
 
 static u32 *ibds_key_field(struct ibds_caps *caps, const struct ibds_key *key)
@@ -255,9 +256,17 @@ static struct attribute *ibds_bus_attrs[] = {
 };
 ATTRIBUTE_GROUPS(ibds_bus);
 
+static int ibds_bus_num_vf(struct device *bus_dev)
+{
+	struct ibds_dev *dev = dev_get_drvdata(bus_dev);
+
+	return dev->caps.vfs;
+}
+
 static struct bus_type ibds_bus = {
 	.name = "ibdevsim",
 	.dev_name = "ibdevsim",
+	.num_vf = ibds_bus_num_vf,
 	.bus_groups = ibds_bus_groups,
 };
 
@@ -355,12 +364,14 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 		return ERR_PTR(-ENOMEM);
 	dev->caps = *caps;
 	spin_lock_init(&dev->live_lock);
+	spin_lock_init(&dev->vf_lock);
 	ibds_dev_identify(dev, id);
 	dev->dev = ibds_bus_dev_new(id);
 	if (IS_ERR(dev->dev)) {
 		err = PTR_ERR(dev->dev);
 		goto err_dealloc;
 	}
+	dev_set_drvdata(dev->dev, dev);
 	dev->ib.dev.parent = dev->dev;
 	err = ibds_dma_dev_new(dev);
 	if (err)

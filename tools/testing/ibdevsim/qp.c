@@ -524,7 +524,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		return err;
 
 	ibds_qp_init(qp, init);
-	err = ibds_sq_alloc(&qp->sq, &init->cap);
+	err = ibds_sq_alloc(&qp->sq, &init->cap, init->qp_type == IB_QPT_UD);
 	if (err)
 		goto err_count;
 	qp->rcv = ibds_rcv_alloc(qp, init);
@@ -540,7 +540,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 err_rcv:
 	ibds_rcv_free(qp->rcv);
 err_sq:
-	kvfree(qp->sq.ring);
+	ibds_sq_free(&qp->sq);
 err_count:
 	atomic_dec(&dev->num_qp);
 	return err;
@@ -568,7 +568,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	if (WARN_ON(!list_empty(&qp->mcast)))
 		ibds_detach_all(qp);
 	ibds_rcv_free(rcv);
-	kvfree(qp->sq.ring);
+	ibds_sq_free(&qp->sq);
 	atomic_dec(&dev->num_qp);
 	return 0;
 }

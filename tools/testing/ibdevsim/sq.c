@@ -79,19 +79,30 @@ static void ibds_sq_fail(struct ibds_qp *qp, const struct ib_send_wr *wr,
 
 static struct ibds_swqe *ibds_sq_slot(const struct ibds_sq *sq, u32 pos)
 {
-	return sq->ring + (pos & sq->mask) * sq->stride;
+	return sq->slot[pos & sq->mask];
+}
+
+/* Is there memory for a request that has to wait?  sq.lock is held. */
+static bool ibds_sq_prepare(struct ibds_sq *sq)
+{
+	struct ibds_swqe **slot = &sq->slot[sq->tail & sq->mask];
+
+	if (unlikely(!*slot))
+		*slot = kmalloc(sq->stride, GFP_ATOMIC | __GFP_NOWARN);
+	return *slot;
 }
 
 /**
  * ibds_sq_alloc - make a send queue
  * @sq: send queue; @lso and @sig_all are set
  * @cap: its size
+ * @lazy: take the memory of an entry when it is needed
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0 or -ENOMEM; ibds_sq_free() has to follow anyway.
  */
-int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap)
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy)
 {
-	u32 size = roundup_pow_of_two(max(cap->max_send_wr, 1u));
+	u32 i, size = roundup_pow_of_two(max(cap->max_send_wr, 1u));
 
 	spin_lock_init(&sq->lock);
 	sq->limit = cap->max_send_wr;
@@ -101,8 +112,29 @@ int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap)
 	sq->stride = struct_size_t(struct ibds_swqe, sge, sq->max_sge);
 	if (sq->max_inline || sq->lso)
 		sq->stride += IBDS_MAX_INLINE;
+	sq->slot = kvzalloc_objs(*sq->slot, size);
+	if (!sq->slot)
+		return -ENOMEM;
+	if (lazy)
+		return 0;
 	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL);
+	for (i = 0; sq->ring && i < size; i++)
+		sq->slot[i] = sq->ring + i * sq->stride;
 	return sq->ring ? 0 : -ENOMEM;
+}
+
+/**
+ * ibds_sq_free - undo ibds_sq_alloc()
+ * @sq: send queue
+ */
+void ibds_sq_free(struct ibds_sq *sq)
+{
+	u32 i;
+
+	for (i = 0; sq->slot && !sq->ring && i <= sq->mask; i++)
+		kfree(sq->slot[i]);
+	kvfree(sq->ring);
+	kvfree(sq->slot);
 }
 
 static u64 ibds_sge_length(const struct ib_send_wr *wr)
@@ -245,7 +277,7 @@ void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred)
 	}
 }
 
-static u32 ibds_sq_free(const struct ibds_sq *sq)
+static u32 ibds_sq_room(const struct ibds_sq *sq)
 {
 	return sq->limit - (sq->posted - READ_ONCE(sq->retired));
 }
@@ -299,18 +331,22 @@ int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		goto out;
 
 	direct = ibds_sq_direct(qp);
-	room = ibds_sq_free(sq);
+	room = ibds_sq_room(sq);
 	for (err = 0; wr; wr = wr->next) {
 		err = ibds_wr_check(qp, wr);
 		if (unlikely(err))
 			break;
 		if (unlikely(!room)) {
-			room = ibds_sq_free(sq);
+			room = ibds_sq_room(sq);
 			if (!room) {
 				ibds_count(port, sq_full);
 				err = -ENOMEM;
 				break;
 			}
+		}
+		if (unlikely(!direct && !ibds_sq_prepare(sq))) {
+			err = -ENOMEM;
+			break;
 		}
 		room--;
 		n++;

@@ -7,6 +7,7 @@
  * the operations for memory regions exist because the core hides a device that
  * lacks them from its clients, and fail.
  */
+#include <linux/if_link.h>
 #include <linux/module.h>
 
 #include "datapath.h"
@@ -298,6 +299,90 @@ static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 	return 0;
 }
 
+/* ---- virtual functions -------------------------------------------------- */
+
+/* They exist as far as their administrator sees; nobody can use them. */
+static struct ibds_vf *ibds_vf(struct ib_device *ibdev, int vf, u32 port_num)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+
+	if (vf < 0 || vf >= dev->caps.vfs)
+		return NULL;
+	return &dev->vf[port_num - 1][vf];
+}
+
+static int ibds_set_vf_link_state(struct ib_device *ibdev, int vf, u32 port_num,
+				  int state)
+{
+	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+
+	if (!v || state < IFLA_VF_LINK_STATE_AUTO ||
+	    state > IFLA_VF_LINK_STATE_DISABLE)
+		return -EINVAL;
+	WRITE_ONCE(v->state, state);
+	return 0;
+}
+
+static int ibds_get_vf_config(struct ib_device *ibdev, int vf, u32 port_num,
+			      struct ifla_vf_info *info)
+{
+	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+
+	if (!v)
+		return -EINVAL;
+	memset(info, 0, sizeof(*info));
+	info->vf = vf;
+	info->linkstate = READ_ONCE(v->state);
+	return 0;
+}
+
+/* Nothing passes; figures that can be told apart are what a test needs. */
+static int ibds_get_vf_stats(struct ib_device *ibdev, int vf, u32 port_num,
+			     struct ifla_vf_stats *stats)
+{
+	if (!ibds_vf(ibdev, vf, port_num))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	stats->rx_packets = 1000 * port_num + vf;
+	stats->tx_packets = 2000 * port_num + vf;
+	stats->rx_bytes = 3000 * port_num + vf;
+	stats->tx_bytes = 4000 * port_num + vf;
+	return 0;
+}
+
+static int ibds_get_vf_guid(struct ib_device *ibdev, int vf, u32 port_num,
+			    struct ifla_vf_guid *node_guid,
+			    struct ifla_vf_guid *port_guid)
+{
+	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+
+	if (!v)
+		return -EINVAL;
+	spin_lock(&dev->vf_lock);
+	node_guid->guid = v->node_guid;
+	port_guid->guid = v->port_guid;
+	spin_unlock(&dev->vf_lock);
+	return 0;
+}
+
+static int ibds_set_vf_guid(struct ib_device *ibdev, int vf, u32 port_num,
+			    u64 guid, int type)
+{
+	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+	struct ibds_dev *dev = to_ibds_dev(ibdev);
+
+	if (!v)
+		return -EINVAL;
+	spin_lock(&dev->vf_lock);
+	if (type == IFLA_VF_IB_NODE_GUID)
+		v->node_guid = guid;
+	else
+		v->port_guid = guid;
+	spin_unlock(&dev->vf_lock);
+	return 0;
+}
+
 /* ---- set-up ------------------------------------------------------------- */
 
 static const struct ib_device_ops ibds_ops = {
@@ -355,6 +440,14 @@ static const struct ib_device_ops ibds_srq_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_srq, ibds_srq, ib),
 };
 
+static const struct ib_device_ops ibds_vf_ops = {
+	.set_vf_link_state = ibds_set_vf_link_state,
+	.get_vf_config = ibds_get_vf_config,
+	.get_vf_stats = ibds_get_vf_stats,
+	.get_vf_guid = ibds_get_vf_guid,
+	.set_vf_guid = ibds_set_vf_guid,
+};
+
 static const struct ib_device_ops ibds_moderation_ops = {
 	.modify_cq = ibds_modify_cq,
 };
@@ -377,6 +470,8 @@ void ibds_verbs_setup(struct ibds_dev *dev)
 	ib_set_device_ops(ibdev, &ibds_ops);
 	if (dev->caps.srq)
 		ib_set_device_ops(ibdev, &ibds_srq_ops);
+	if (dev->caps.vfs)
+		ib_set_device_ops(ibdev, &ibds_vf_ops);
 	if (dev->caps.moderation)
 		ib_set_device_ops(ibdev, &ibds_moderation_ops);
 }
