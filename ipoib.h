@@ -183,6 +183,7 @@ enum ipoib_flush {
  * @head_len: octets of a datagram that it takes
  * @tail_len: octets of a tail, 0 if the port's MTU needs none
  * @refill_timer: tries again when no buffer could be had or posted
+ * @barriers: how many were begun
  * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
  * @flush_left: completions that may still precede the barrier
  * @flushed: the barrier was passed
@@ -207,6 +208,7 @@ struct ipoib_channel {
 	u32 head_len;
 	u32 tail_len;
 	struct timer_list refill_timer;
+	u32 barriers;
 	u8 flush;
 	s32 flush_left;
 	struct completion flushed;
@@ -306,6 +308,7 @@ enum ipoib_qp_kind {
  * @txq: queue that posts its sends
  * @rxq: queue its receives come from
  * @drained: completed by the marker request behind the QP's last completion
+ * @drained_at: ipoib_channel.barriers at that time
  */
 struct ipoib_qp {
 	enum ipoib_qp_kind kind;
@@ -314,6 +317,7 @@ struct ipoib_qp {
 	struct ipoib_txq *txq;
 	struct ipoib_rxq *rxq;
 	struct completion drained;
+	u32 drained_at;
 };
 
 /**
@@ -409,6 +413,8 @@ struct ipoib_txq {
  * @qkey: Q_Key of the link, from the broadcast group
  * @pkey_index: where the port's table holds the interface's P_Key
  * @running: the QP is in RTS and the stack's queues may be woken
+ * @stopping: ipoib_ud_stop_begin() was there, ipoib_ud_stop() was not
+ * @marked: the marker of the drain was posted
  * @lid: own LID, to recognise own multicast that comes back
  * @check_loop: the HCA does not suppress own multicast
  * @max_sge: pieces a packet may have
@@ -424,6 +430,8 @@ struct ipoib_ud {
 	u32 qkey;
 	u16 pkey_index;
 	bool running;
+	bool stopping;
+	bool marked;
 	u16 lid;
 	bool check_loop;
 	u32 max_sge;
@@ -616,6 +624,7 @@ struct ipoib_mcasts {
  * @port: HCA port
  * @port_entry: in the port's list
  * @pkey: P_Key, full membership bit set
+ * @by_sysfs: made by create_child, so delete_child may find it
  * @lock: mutex; order of open, stop and events
  * @open: between ndo_open and ndo_stop (@lock)
  * @port_up: the port is active
@@ -624,7 +633,8 @@ struct ipoib_mcasts {
  * @link_work: what needs rtnl: MTU, address, carrier on
  * @announce: link_work shall tell the peers where we are
  * @setting_mtu: link_work changes the MTU, not the administrator (rtnl)
- * @local_gid: GID of the port as last read (path_lock to write)
+ * @guid: the administrator's choice among the port's GUIDs, 0: the first
+ * @local_gid: GID in use, as last read from the port (path_lock to write)
  * @mcast_mtu: IP MTU of the broadcast group
  * @admin_mtu: MTU the administrator asked for
  * @umcast: leave groups alone that user space joined
@@ -635,6 +645,7 @@ struct ipoib_dev {
 	struct ipoib_port *port;
 	struct list_head port_entry;
 	u16 pkey;
+	bool by_sysfs;
 
 	struct ipoib_ud ud;
 	struct ipoib_neighs neigh;
@@ -648,6 +659,7 @@ struct ipoib_dev {
 	struct work_struct link_work;
 	bool announce;
 	bool setting_mtu;
+	__be64 guid;
 	union ib_gid local_gid;
 	u32 mcast_mtu;
 	u32 admin_mtu;
@@ -660,6 +672,12 @@ static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
 	return netdev_priv(ndev);
 }
 
+/* Is it a partition's interface, made from the port's own? */
+static inline bool ipoib_is_child(const struct ipoib_dev *dev)
+{
+	return dev->ndev != dev->port->parent;
+}
+
 /* ---- ipoib_main.c ------------------------------------------------------- */
 
 extern struct workqueue_struct *ipoib_wq;
@@ -667,10 +685,10 @@ extern struct ib_sa_client ipoib_sa;
 extern unsigned int ipoib_sendq_size;
 extern unsigned int ipoib_recvq_size;
 
-struct ipoib_dev *ipoib_dev_create(struct ipoib_port *port, u16 pkey);
-int ipoib_dev_register(struct ipoib_dev *dev);
-void ipoib_dev_unregister(struct ipoib_dev *dev);
-void ipoib_dev_destroy(struct ipoib_dev *dev);
+void ipoib_setup(struct net_device *ndev);
+int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey);
+void ipoib_dev_stop_begin(struct ipoib_dev *dev);
+bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid);
 void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev);
 void ipoib_dev_link_up(struct ipoib_dev *dev);
 int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
@@ -692,7 +710,7 @@ int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
 void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
-void ipoib_channel_barrier(struct ipoib_channel *ch);
+void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since);
 bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 
 /* ---- ipoib_ib.c --------------------------------------------------------- */
@@ -708,6 +726,7 @@ void ipoib_channel_refill_timer(struct timer_list *t);
 int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);
 int ipoib_ud_start(struct ipoib_dev *dev);
+void ipoib_ud_stop_begin(struct ipoib_dev *dev);
 void ipoib_ud_stop(struct ipoib_dev *dev);
 int ipoib_ud_restart(struct ipoib_dev *dev);
 void ipoib_ud_repair(struct ipoib_dev *dev);
@@ -745,6 +764,16 @@ void ipoib_mcast_detach_all(struct ipoib_dev *dev);
 bool ipoib_mcast_is_up(struct ipoib_dev *dev);
 netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr);
+
+/* ---- ipoib_vlan.c ------------------------------------------------------- */
+
+int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
+			 u16 pkey, __be64 guid, struct netlink_ext_ack *extack);
+int ipoib_child_create(struct ipoib_dev *parent, u16 number);
+int ipoib_child_delete(struct ipoib_dev *parent, u16 number);
+void ipoib_children_open(struct ipoib_port *port);
+void ipoib_children_close(struct ipoib_port *port);
+void ipoib_port_unregister(struct ipoib_port *port);
 
 /* ---- ipoib_netlink.c, ipoib_sysfs.c, ipoib_ethtool.c, ipoib_fs.c -------- */
 

@@ -579,6 +579,7 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 	u32 seq = wc->wr_id;
 
 	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
+		qp->drained_at = READ_ONCE(txq->ch->barriers);
 		complete(&qp->drained);
 		return;
 	}
@@ -873,7 +874,8 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	ipoib_dbg_data(dev, "%u octets to QPN %#x\n", skb->len, qpn);
 	skb_tx_timestamp(skb);
 	kick = __netdev_tx_sent_queue(txq->nq, skb->len, netdev_xmit_more());
-	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 1,
+	/* The last place is for the marker of a drain. */
+	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 2,
 					   txq->size / 4))) {
 		txq->stat.stops++;
 		kick = true;
@@ -924,7 +926,9 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 	txq->dev = dev;
 	txq->ch = &dev->port->channel;
 	txq->nq = netdev_get_tx_queue(dev->ndev, 0);
-	txq->size = dev->port->sendq_size;
+	txq->size = ipoib_is_child(dev) ?
+		    ipoib_child_sendq(dev->port->sendq_size) :
+		    dev->port->sendq_size;
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
 	txq->slots = kvzalloc_objs(*txq->slots, txq->size);
 	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
@@ -986,7 +990,7 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 		.event_handler = ipoib_ud_qp_event,
 		.qp_context = &ud->qp,
 		.srq = ud->qp.rxq->srq,
-		.cap.max_send_wr = ud->txq->size + 1, /* the marker */
+		.cap.max_send_wr = ud->txq->size,
 		.cap.max_send_sge = ud->max_sge,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_UD,
@@ -1195,8 +1199,8 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 	return 0;
 }
 
-/* Wait until everything the QP owes was reported; bounded. */
-static void ipoib_ud_drain(struct ipoib_dev *dev)
+/* To ERR, with a marker behind everything that the QP owes. */
+static bool ipoib_ud_mark(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
 	struct ib_ud_wr marker = {
@@ -1211,18 +1215,52 @@ static void ipoib_ud_drain(struct ipoib_dev *dev)
 
 	reinit_completion(&ud->qp.drained);
 	if (ipoib_ud_set_state(dev, IB_QPS_ERR))
-		return;
+		return false;
 	if (ib_post_send(ud->qp.ib, &marker.wr, &bad))
-		return;
+		return false;
 	local_bh_disable();
 	if (ib_req_notify_cq(ud->cqs.tx->ib, IB_CQ_NEXT_COMP |
 			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
 		napi_schedule(&dev->port->channel.napi);
 	local_bh_enable();
-	if (!wait_for_completion_timeout(&ud->qp.drained,
-					 IPOIB_DRAIN_TIMEOUT))
-		netdev_warn(dev->ndev, "QP %#x did not drain\n",
-			    ud->qp.ib->qp_num);
+	return true;
+}
+
+/**
+ * ipoib_ud_stop_begin - have the QP come to an end, and don't wait for it
+ * @dev: interface whose channel runs
+ *
+ * Context: process, @dev->ud.lock held.
+ */
+void ipoib_ud_stop_begin(struct ipoib_dev *dev)
+{
+	struct ipoib_ud *ud = &dev->ud;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (!ud->running)
+		return;
+	WRITE_ONCE(ud->running, false);
+	netif_tx_disable(dev->ndev);
+	ud->stopping = true;
+	ud->marked = ipoib_ud_mark(dev);
+}
+
+/* Wait until everything the QP owes was handled; bounded. */
+static void ipoib_ud_drain(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch = &dev->port->channel;
+	struct ipoib_ud *ud = &dev->ud;
+	u32 since = READ_ONCE(ch->barriers);
+
+	if (ud->marked) {
+		if (wait_for_completion_timeout(&ud->qp.drained,
+						IPOIB_DRAIN_TIMEOUT))
+			since = ud->qp.drained_at;
+		else
+			netdev_warn(dev->ndev, "QP %#x did not drain\n",
+				    ud->qp.ib->qp_num);
+	}
+	ipoib_channel_barrier(ch, since);
 }
 
 /**
@@ -1239,14 +1277,12 @@ void ipoib_ud_stop(struct ipoib_dev *dev)
 	struct ipoib_ud *ud = &dev->ud;
 	u32 i;
 
-	lockdep_assert_held(&dev->ud.lock);
-	if (!ud->running)
+	ipoib_ud_stop_begin(dev);
+	if (!ud->stopping)
 		return;
-	WRITE_ONCE(ud->running, false);
-	netif_tx_disable(dev->ndev);
-	ipoib_ud_drain(dev);
+	ud->stopping = false;
 	/* Before the reset: it may purge completions, and buffers with them. */
-	ipoib_channel_barrier(ud->txq->ch);
+	ipoib_ud_drain(dev);
 	if (ipoib_ud_set_state(dev, IB_QPS_RESET)) {
 		/* Not even that: without a QP its buffers are ours again. */
 		netdev_warn(dev->ndev, "QP %#x can't be reset\n",

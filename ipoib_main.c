@@ -40,7 +40,6 @@ MODULE_DESCRIPTION("IP over InfiniBand");
 MODULE_LICENSE("GPL");
 
 #define IPOIB_QUEUE_MIN		2
-#define IPOIB_SENDQ_MIN		64
 #define IPOIB_QUEUE_MAX		8192
 #define IPOIB_WATCHDOG		(10 * HZ)
 
@@ -212,6 +211,8 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 	WRITE_ONCE(dev->ud.lid, attr.lid);
 	if (rdma_query_gid(port->ca, port->num, 0, &gid))
 		return false;
+	if (dev->guid)
+		gid.global.interface_id = dev->guid;
 	spin_lock_bh(&port->path_lock);
 	changed = memcmp(&gid, &dev->local_gid, sizeof(gid));
 	dev->local_gid = gid;
@@ -318,9 +319,8 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 	WRITE_ONCE(dev->mcast_mtu, 0);
 }
 
-static int ipoib_open(struct net_device *ndev)
+static int ipoib_dev_open(struct ipoib_dev *dev)
 {
-	struct ipoib_dev *dev = ipoib_priv(ndev);
 	struct ipoib_channel *ch = &dev->port->channel;
 	int ret;
 
@@ -328,10 +328,11 @@ static int ipoib_open(struct net_device *ndev)
 	ret = ipoib_channel_get(ch);
 	if (ret)
 		goto unlock;
-	netif_tx_start_all_queues(ndev);
+	netif_tx_start_all_queues(dev->ndev);
 	ret = ipoib_dev_up(dev);
 	if (ret == -ENOENT) {
-		netdev_warn(ndev, "P_Key %#06x is not in the port's table yet\n",
+		netdev_info(dev->ndev,
+			    "P_Key %#06x is not in the port's table yet\n",
 			    dev->pkey);
 		ret = 0;
 	}
@@ -344,16 +345,50 @@ unlock:
 	return ret;
 }
 
+static int ipoib_open(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret;
+
+	ret = ipoib_dev_open(dev);
+	if (!ret && !ipoib_is_child(dev))
+		ipoib_children_open(dev->port);
+	return ret;
+}
+
 static int ipoib_stop(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
+	if (!ipoib_is_child(dev))
+		ipoib_children_close(dev->port);
 	mutex_lock(&dev->lock);
 	dev->open = false;
 	ipoib_dev_down(dev);
 	ipoib_channel_put(&dev->port->channel);
 	mutex_unlock(&dev->lock);
 	return 0;
+}
+
+/**
+ * ipoib_dev_stop_begin - the interface will be closed: start with what takes long
+ * @dev: interface, up or down
+ *
+ * Nothing is sent or received any more.  To be followed by its ndo_stop, which
+ * then has less to wait for, in the same critical section of rtnl.
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_stop_begin(struct ipoib_dev *dev)
+{
+	ASSERT_RTNL();
+	mutex_lock(&dev->lock);
+	if (dev->open) {
+		mutex_lock(&dev->ud.lock);
+		ipoib_ud_stop_begin(dev);
+		mutex_unlock(&dev->ud.lock);
+	}
+	mutex_unlock(&dev->lock);
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -364,13 +399,14 @@ static void ipoib_dev_set_pkey(struct ipoib_dev *dev, u16 pkey)
 	ipoib_addr_set_pkey(dev->ndev->broadcast, pkey);
 }
 
-/* The P_Key table changed.  The parent's key is the one at index 0. */
+/* The P_Key table changed.  A parent's key is the one at index 0. */
 static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 {
-	u16 pkey, index;
+	u16 pkey = dev->pkey, index;
 	bool moved;
 
-	if (ib_query_pkey(dev->port->ca, dev->port->num, 0, &pkey))
+	if (!ipoib_is_child(dev) &&
+	    ib_query_pkey(dev->port->ca, dev->port->num, 0, &pkey))
 		return;
 	pkey = ipoib_pkey_full(pkey);
 	if (ipoib_pkey_valid(pkey) && pkey != dev->pkey) {
@@ -499,7 +535,128 @@ int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on)
 	return 0;
 }
 
+static int ipoib_get_iflink(const struct net_device *ndev)
+{
+	return READ_ONCE(ipoib_priv(ndev)->port->parent->ifindex);
+}
+
+/**
+ * ipoib_port_has_guid - is a GUID one of the port's?
+ * @port: port
+ * @guid: GUID, with the port's subnet prefix to be looked for among its GIDs
+ *
+ * Context: process.
+ */
+bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid)
+{
+	const struct ib_gid_attr *attr;
+	union ib_gid gid;
+
+	if (rdma_query_gid(port->ca, port->num, 0, &gid))
+		return false;
+	gid.global.interface_id = guid;
+	attr = rdma_find_gid_by_port(port->ca, &gid, IB_GID_TYPE_IB, port->num,
+				     NULL);
+	if (IS_ERR(attr))
+		return false;
+	rdma_put_gid_attr(attr);
+	return true;
+}
+
+static void ipoib_dev_set_guid(struct ipoib_dev *dev, __be64 guid)
+{
+	mutex_lock(&dev->lock);
+	dev->guid = guid;
+	if (ipoib_dev_read_port(dev))
+		ipoib_dev_gid_changed(dev);
+	mutex_unlock(&dev->lock);
+	ipoib_dev_sync_link(dev);
+}
+
+/* The GUID is what can be chosen of an address: another one of the port's. */
+static int ipoib_set_mac_address(struct net_device *ndev, void *p)
+{
+	const u8 *addr = ((const struct sockaddr_storage *)p)->__data;
+	struct ipoib_dev *dev = ipoib_priv(ndev), *child;
+	__be64 guid = ipoib_addr_guid(addr), old = dev->guid;
+
+	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN - sizeof(guid))) {
+		netdev_warn(ndev, "address: only the GUID can be changed\n");
+		return -EINVAL;
+	}
+	if (!ipoib_port_has_guid(dev->port, guid)) {
+		netdev_warn(ndev, "address: the port has no GUID %016llx\n",
+			    be64_to_cpu(guid));
+		return -EADDRNOTAVAIL;
+	}
+	ipoib_dev_set_guid(dev, guid);
+	if (ipoib_is_child(dev))
+		return 0;
+	list_for_each_entry(child, &dev->port->devs, port_entry)
+		if (ipoib_is_child(child) && child->guid == old)
+			ipoib_dev_set_guid(child, guid);
+	return 0;
+}
+
+/* ---- virtual functions of the HCA --------------------------------------- */
+
+static int ipoib_set_vf_link_state(struct net_device *ndev, int vf, int state)
+{
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
+
+	return ib_set_vf_link_state(port->ca, vf, port->num, state);
+}
+
+/* The port's own interface shows them; once is enough. */
+static int ipoib_get_vf_config(struct net_device *ndev, int vf,
+			       struct ifla_vf_info *info)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret;
+
+	if (ipoib_is_child(dev))
+		return -EOPNOTSUPP;
+	ret = ib_get_vf_config(dev->port->ca, vf, dev->port->num, info);
+	if (!ret)
+		info->vf = vf;
+	return ret;
+}
+
+static int ipoib_get_vf_stats(struct net_device *ndev, int vf,
+			      struct ifla_vf_stats *stats)
+{
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
+
+	return ib_get_vf_stats(port->ca, vf, port->num, stats);
+}
+
+static int ipoib_get_vf_guid(struct net_device *ndev, int vf,
+			     struct ifla_vf_guid *node_guid,
+			     struct ifla_vf_guid *port_guid)
+{
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
+
+	return ib_get_vf_guid(port->ca, vf, port->num, node_guid, port_guid);
+}
+
+static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
+			     int type)
+{
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
+
+	if (type != IFLA_VF_IB_NODE_GUID && type != IFLA_VF_IB_PORT_GUID)
+		return -EINVAL;
+	return ib_set_vf_guid(port->ca, vf, port->num, guid, type);
+}
+
+/* ---- net_device --------------------------------------------------------- */
+
+static int ipoib_init(struct net_device *ndev);
+static void ipoib_uninit(struct net_device *ndev);
+
 static const struct net_device_ops ipoib_netdev_ops = {
+	.ndo_init		= ipoib_init,
+	.ndo_uninit		= ipoib_uninit,
 	.ndo_open		= ipoib_open,
 	.ndo_stop		= ipoib_stop,
 	.ndo_start_xmit		= ipoib_start_xmit,
@@ -507,27 +664,15 @@ static const struct net_device_ops ipoib_netdev_ops = {
 	.ndo_change_mtu		= ipoib_change_mtu,
 	.ndo_tx_timeout		= ipoib_tx_timeout,
 	.ndo_set_rx_mode	= ipoib_set_rx_mode,
+	.ndo_set_mac_address	= ipoib_set_mac_address,
+	.ndo_get_iflink		= ipoib_get_iflink,
+	.ndo_set_vf_link_state	= ipoib_set_vf_link_state,
+	.ndo_get_vf_config	= ipoib_get_vf_config,
+	.ndo_get_vf_stats	= ipoib_get_vf_stats,
+	.ndo_get_vf_guid	= ipoib_get_vf_guid,
+	.ndo_set_vf_guid	= ipoib_set_vf_guid,
 	.ndo_get_stats64	= dev_get_tstats64,
 };
-
-/* ---- creation ----------------------------------------------------------- */
-
-static void ipoib_setup(struct net_device *ndev)
-{
-	ndev->netdev_ops = &ipoib_netdev_ops;
-	ndev->header_ops = &ipoib_header_ops;
-	ndev->ethtool_ops = &ipoib_ethtool_ops;
-	ndev->rtnl_link_ops = &ipoib_link_ops;
-	ndev->sysfs_groups[0] = &ipoib_sysfs_group;
-	ndev->type = ARPHRD_INFINIBAND;
-	ndev->hard_header_len = IPOIB_HARD_LEN;
-	ndev->addr_len = INFINIBAND_ALEN;
-	ndev->flags |= IFF_BROADCAST | IFF_MULTICAST;
-	ndev->tx_queue_len = DEFAULT_TX_QUEUE_LEN;
-	ndev->watchdog_timeo = IPOIB_WATCHDOG;
-	ndev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
-	memcpy(ndev->broadcast, ipoib_broadcast, INFINIBAND_ALEN);
-}
 
 static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
 {
@@ -544,8 +689,10 @@ static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
 	ndev->features = features | NETIF_F_VLAN_CHALLENGED;
 }
 
+/* From the port, and from whoever made the net_device with an MTU. */
 static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 {
+	struct net_device *ndev = dev->ndev;
 	struct ib_port_attr attr;
 	int mtu, ret;
 
@@ -555,108 +702,117 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	mtu = ipoib_ud_mtu(attr.max_mtu);
 	if (mtu < 0)
 		return mtu;
-	dev->ndev->max_mtu = mtu;
-	dev->ndev->min_mtu = ETH_MIN_MTU + IPOIB_ENCAP_LEN;
-	dev->ndev->mtu = mtu;
-	dev->admin_mtu = mtu;
+	ndev->max_mtu = mtu;
+	ndev->min_mtu = ETH_MIN_MTU + IPOIB_ENCAP_LEN;
+	ndev->mtu = ndev->mtu ?: mtu;
+	if (ndev->mtu < ndev->min_mtu || ndev->mtu > ndev->max_mtu)
+		return -ERANGE;
+	dev->admin_mtu = ndev->mtu;
 	dev->ud.max_len = mtu + IPOIB_ENCAP_LEN;
 	return 0;
 }
 
 /**
- * ipoib_dev_create - make an interface, not yet registered
+ * ipoib_dev_prepare - what an interface has of its port, before it is registered
+ * @dev: interface, as ipoib_setup() left it
  * @port: port
  * @pkey: P_Key with the full membership bit
- * Return: interface or ERR_PTR()
+ *
+ * Takes nothing that would have to be given back.
+ *
+ * Return: 0, -ERANGE if the port does not allow the MTU that @dev has, or -errno
  */
-struct ipoib_dev *ipoib_dev_create(struct ipoib_port *port, u16 pkey)
+int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 {
-	struct net_device *ndev;
-	struct ipoib_dev *dev;
-	int ret;
+	struct net_device *ndev = dev->ndev;
 
-	ndev = alloc_netdev(sizeof(*dev), "ib%d", NET_NAME_ENUM, ipoib_setup);
-	if (!ndev)
-		return ERR_PTR(-ENOMEM);
-	dev = ipoib_priv(ndev);
-	dev->ndev = ndev;
 	dev->port = port;
-	mutex_init(&dev->lock);
-	INIT_LIST_HEAD(&dev->port_entry);
-	INIT_WORK(&dev->work, ipoib_dev_work);
-	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
 	ipoib_dev_set_pkey(dev, pkey);
 	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
 	ndev->dev_id = port->num - 1;
 	ndev->dev_port = port->num - 1;
 	ipoib_set_features(ndev, port->ca);
-	ret = ipoib_set_mtu_range(dev);
-	if (ret)
-		goto err_free;
-	ret = ipoib_neigh_init(dev);
-	if (ret)
-		goto err_free;
-	ret = ipoib_mcast_init(dev);
-	if (ret)
-		goto err_neigh;
-	return dev;
-
-err_neigh:
-	ipoib_neigh_exit(dev);
-err_free:
-	free_netdev(ndev);
-	return ERR_PTR(ret);
+	return ipoib_set_mtu_range(dev);
 }
 
-/**
- * ipoib_dev_register - give an interface its QP and show it to the stack
- * @dev: interface whose port has a channel
- * Return: 0 or -errno
- */
-int ipoib_dev_register(struct ipoib_dev *dev)
+/* The interface gets its QP and with it its address. */
+static int ipoib_init(struct net_device *ndev)
 {
+	struct ipoib_dev *dev = ipoib_priv(ndev);
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
-	ret = ipoib_ud_create(dev);
+	ret = ipoib_neigh_init(dev);
 	if (ret)
 		return ret;
+	ret = ipoib_mcast_init(dev);
+	if (ret)
+		goto err_neigh;
+	ret = ipoib_ud_create(dev);
+	if (ret)
+		goto err_mcast;
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
-	dev_addr_set(dev->ndev, addr);
-	netif_carrier_off(dev->ndev);
+	dev_addr_set(ndev, addr);
+	netif_carrier_off(ndev);
 	ipoib_port_attach(dev->port, dev);
-	ret = register_netdev(dev->ndev);
-	if (!ret)
-		return 0;
+	return 0;
 
-	ipoib_port_detach(dev->port, dev);
-	cancel_work_sync(&dev->work);
-	ipoib_ud_destroy(dev);
+err_mcast:
+	ipoib_mcast_exit(dev);
+err_neigh:
+	ipoib_neigh_exit(dev);
 	return ret;
 }
 
-/**
- * ipoib_dev_unregister - undo ipoib_dev_register()
- * @dev: interface
- */
-void ipoib_dev_unregister(struct ipoib_dev *dev)
+/* Nothing of the HCA is in use any more when this returns. */
+static void ipoib_uninit(struct net_device *ndev)
 {
-	unregister_netdev(dev->ndev);
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
 	ipoib_port_detach(dev->port, dev);
 	ipoib_ud_destroy(dev);
+	/* Takes no rtnl; does nothing to an interface that is down. */
+	cancel_work_sync(&dev->work);
+}
+
+/* The last reference is gone, and perhaps the port as well. */
+static void ipoib_destructor(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	ipoib_mcast_exit(dev);
+	ipoib_neigh_exit(dev);
 }
 
 /**
- * ipoib_dev_destroy - free an interface that is not registered any more
- * @dev: interface without a QP
+ * ipoib_setup - make an interface of a new net_device
+ * @ndev: net_device with room for struct ipoib_dev
  */
-void ipoib_dev_destroy(struct ipoib_dev *dev)
+void ipoib_setup(struct net_device *ndev)
 {
-	cancel_work_sync(&dev->work);
-	ipoib_mcast_exit(dev);
-	ipoib_neigh_exit(dev);
-	free_netdev(dev->ndev);
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	ndev->netdev_ops = &ipoib_netdev_ops;
+	ndev->header_ops = &ipoib_header_ops;
+	ndev->ethtool_ops = &ipoib_ethtool_ops;
+	ndev->sysfs_groups[0] = &ipoib_sysfs_group;
+	ndev->priv_destructor = ipoib_destructor;
+	ndev->type = ARPHRD_INFINIBAND;
+	ndev->hard_header_len = IPOIB_HARD_LEN;
+	ndev->addr_len = INFINIBAND_ALEN;
+	ndev->flags |= IFF_BROADCAST | IFF_MULTICAST;
+	ndev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	ndev->tx_queue_len = DEFAULT_TX_QUEUE_LEN;
+	ndev->watchdog_timeo = IPOIB_WATCHDOG;
+	ndev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
+	memcpy(ndev->broadcast, ipoib_broadcast, INFINIBAND_ALEN);
+
+	dev->ndev = ndev;
+	mutex_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->port_entry);
+	INIT_WORK(&dev->work, ipoib_dev_work);
+	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
 }
 
 /* debugfs files are named as the interface is. */

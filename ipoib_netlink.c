@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rtnetlink: what "ip -d link" shows of an interface and may change
+ * rtnetlink: children are made and deleted, and what "ip -d link" shows of an
+ * interface and may change
  */
 #include <net/rtnetlink.h>
 
@@ -14,11 +15,42 @@ static const struct nla_policy ipoib_nl_policy[IFLA_IPOIB_MAX + 1] = {
 	[IFLA_IPOIB_UMCAST]	= NLA_POLICY_MAX(NLA_U16, 1),
 };
 
+static int ipoib_nl_validate(struct nlattr *tb[], struct nlattr *data[],
+			     struct netlink_ext_ack *extack)
+{
+	struct nlattr *attr = data ? data[IFLA_IPOIB_PKEY] : NULL;
+
+	if (!attr)
+		return 0;
+	if (nla_len(attr) != sizeof(u16)) {
+		NL_SET_ERR_MSG_ATTR(extack, attr, "A P_Key has 16 bits");
+		return -EINVAL;
+	}
+	if (!ipoib_pkey_valid(nla_get_u16(attr))) {
+		NL_SET_ERR_MSG_ATTR(extack, attr,
+				    "0x0000 and 0x8000 are no P_Keys");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int ipoib_nl_check_mode(struct nlattr *data[],
+			       struct netlink_ext_ack *extack)
+{
+	struct nlattr *attr = data[IFLA_IPOIB_MODE];
+
+	if (!attr || nla_get_u16(attr) == IPOIB_MODE_DATAGRAM)
+		return 0;
+	NL_SET_ERR_MSG_ATTR(extack, attr, "Only datagram mode is supported");
+	return -EOPNOTSUPP;
+}
+
 static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 			       struct nlattr *data[],
 			       struct netlink_ext_ack *extack)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret;
 
 	if (!data)
 		return 0;
@@ -29,16 +61,105 @@ static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 				    "The P_Key of an interface can't be changed");
 		return -EINVAL;
 	}
-	if (data[IFLA_IPOIB_MODE] &&
-	    nla_get_u16(data[IFLA_IPOIB_MODE]) != IPOIB_MODE_DATAGRAM) {
-		NL_SET_ERR_MSG_ATTR(extack, data[IFLA_IPOIB_MODE],
-				    "Only datagram mode is supported");
-		return -EOPNOTSUPP;
-	}
+	ret = ipoib_nl_check_mode(data, extack);
+	if (ret)
+		return ret;
 	if (data[IFLA_IPOIB_UMCAST])
 		return ipoib_dev_set_umcast(dev,
 				nla_get_u16(data[IFLA_IPOIB_UMCAST]));
 	return 0;
+}
+
+/* The port's interface that a new link names as its parent. */
+static struct ipoib_dev *ipoib_nl_parent(struct net *net, struct nlattr *link,
+					 struct netlink_ext_ack *extack)
+{
+	struct net_device *ndev;
+	struct ipoib_dev *dev;
+
+	if (!link) {
+		NL_SET_ERR_MSG(extack, "A parent is needed: link IFNAME");
+		return ERR_PTR(-EINVAL);
+	}
+	ndev = __dev_get_by_index(net, nla_get_u32(link));
+	if (!ndev) {
+		NL_SET_ERR_MSG_ATTR(extack, link, "There is no such parent");
+		return ERR_PTR(-ENODEV);
+	}
+	if (ndev->rtnl_link_ops != &ipoib_link_ops) {
+		NL_SET_ERR_MSG_ATTR(extack, link,
+				    "The parent is no IPoIB interface");
+		return ERR_PTR(-EINVAL);
+	}
+	dev = ipoib_priv(ndev);
+	if (ipoib_is_child(dev)) {
+		NL_SET_ERR_MSG_ATTR(extack, link,
+				    "The parent is a child interface itself");
+		return ERR_PTR(-EINVAL);
+	}
+	return dev;
+}
+
+/* An address for a new link: its GUID counts, the rest is not ours to choose. */
+static int ipoib_nl_guid(struct ipoib_dev *parent, struct nlattr *address,
+			 __be64 *guid, struct netlink_ext_ack *extack)
+{
+	*guid = 0;
+	if (!address)
+		return 0;
+	if (nla_len(address) != INFINIBAND_ALEN) {
+		NL_SET_ERR_MSG_ATTR(extack, address,
+				    "An address has 20 octets");
+		return -EINVAL;
+	}
+	*guid = ipoib_addr_guid(nla_data(address));
+	if (!ipoib_port_has_guid(parent->port, *guid)) {
+		NL_SET_ERR_MSG_ATTR(extack, address,
+				    "The port does not have that GUID");
+		return -EADDRNOTAVAIL;
+	}
+	return 0;
+}
+
+static int ipoib_nl_newlink(struct net_device *ndev,
+			    struct rtnl_newlink_params *params,
+			    struct netlink_ext_ack *extack)
+{
+	struct nlattr **data = params->data, **tb = params->tb;
+	struct ipoib_dev *dev = ipoib_priv(ndev), *parent;
+	__be64 guid;
+	u16 pkey;
+	int ret;
+
+	parent = ipoib_nl_parent(rtnl_newlink_link_net(params), tb[IFLA_LINK],
+				 extack);
+	if (IS_ERR(parent))
+		return PTR_ERR(parent);
+	ret = data ? ipoib_nl_check_mode(data, extack) : 0;
+	if (ret)
+		return ret;
+	ret = ipoib_nl_guid(parent, tb[IFLA_ADDRESS], &guid, extack);
+	if (ret)
+		return ret;
+
+	pkey = data && data[IFLA_IPOIB_PKEY] ?
+	       ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) :
+	       parent->pkey;
+	dev->umcast = data && data[IFLA_IPOIB_UMCAST] ?
+		      nla_get_u16(data[IFLA_IPOIB_UMCAST]) : parent->umcast;
+	return ipoib_child_register(parent, ndev, pkey, guid, extack);
+}
+
+static void ipoib_nl_dellink(struct net_device *ndev, struct list_head *head)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	if (!ipoib_is_child(dev)) {
+		netdev_warn(ndev, "not deleted: it goes with its HCA\n");
+		return;
+	}
+	ipoib_dev_stop_begin(dev);
+	unregister_netdevice_queue(ndev, head);
 }
 
 static size_t ipoib_nl_get_size(const struct net_device *ndev)
@@ -60,12 +181,23 @@ static int ipoib_nl_fill_info(struct sk_buff *skb,
 	return 0;
 }
 
+/* A child's parent may be in another namespace. */
+static struct net *ipoib_nl_get_link_net(const struct net_device *ndev)
+{
+	return dev_net(ipoib_priv(ndev)->port->parent);
+}
+
 struct rtnl_link_ops ipoib_link_ops __read_mostly = {
 	.kind		= IPOIB_KIND,
 	.netns_refund	= true,
 	.maxtype	= IFLA_IPOIB_MAX,
 	.policy		= ipoib_nl_policy,
 	.priv_size	= sizeof(struct ipoib_dev),
+	.setup		= ipoib_setup,
+	.validate	= ipoib_nl_validate,
+	.newlink	= ipoib_nl_newlink,
+	.dellink	= ipoib_nl_dellink,
+	.get_link_net	= ipoib_nl_get_link_net,
 	.changelink	= ipoib_nl_changelink,
 	.get_size	= ipoib_nl_get_size,
 	.fill_info	= ipoib_nl_fill_info,

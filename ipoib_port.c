@@ -436,13 +436,19 @@ void ipoib_channel_put(struct ipoib_channel *ch)
  * When it returns, completions that were in the CQs have been handled and
  * GRO has passed on what it held, which has no reference on its device.
  *
+ * @since: ipoib_channel.barriers as the NAPI saw it when what is waited for was
+ *	in the CQs; a barrier begun after that will do
+ *
  * Context: process.
  */
-void ipoib_channel_barrier(struct ipoib_channel *ch)
+void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since)
 {
 	struct ipoib_cq *cq;
 
 	mutex_lock(&ch->port->lock);
+	if (ch->barriers != since)
+		goto unlock;
+	WRITE_ONCE(ch->barriers, ch->barriers + 1);
 	reinit_completion(&ch->flushed);
 	ch->flush_left = 0;
 	list_for_each_entry(cq, &ch->rx_cqs.list, entry)
@@ -457,6 +463,7 @@ void ipoib_channel_barrier(struct ipoib_channel *ch)
 	if (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_TIMEOUT))
 		netdev_warn(ch->port->parent, "poll did not get through\n");
 	WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
+unlock:
 	mutex_unlock(&ch->port->lock);
 }
 
@@ -561,29 +568,34 @@ static int ipoib_port_marker(struct ipoib_port *port)
 
 static int ipoib_port_parent(struct ipoib_port *port)
 {
-	struct ipoib_dev *dev;
+	struct net_device *ndev;
 	u16 pkey;
 	int ret;
 
 	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
 	if (ret)
 		return ret;
-	dev = ipoib_dev_create(port, ipoib_pkey_full(pkey));
-	if (IS_ERR(dev))
-		return PTR_ERR(dev);
-	port->parent = dev->ndev;
-	ret = ipoib_channel_create(port, dev->ndev);
+	ndev = alloc_netdev(sizeof(struct ipoib_dev), "ib%d", NET_NAME_ENUM,
+			    ipoib_setup);
+	if (!ndev)
+		return -ENOMEM;
+	port->parent = ndev;
+	ndev->rtnl_link_ops = &ipoib_link_ops;
+	ret = ipoib_dev_prepare(ipoib_priv(ndev), port, ipoib_pkey_full(pkey));
 	if (ret)
-		goto err_dev;
-	ret = ipoib_dev_register(dev);
+		goto err_free;
+	ret = ipoib_channel_create(port, ndev);
+	if (ret)
+		goto err_free;
+	ret = register_netdev(ndev);
 	if (ret)
 		goto err_channel;
 	return 0;
 
 err_channel:
 	ipoib_channel_destroy(&port->channel);
-err_dev:
-	ipoib_dev_destroy(dev);
+err_free:
+	free_netdev(ndev);
 	return ret;
 }
 
@@ -662,14 +674,12 @@ err_put:
  */
 void ipoib_port_destroy(struct ipoib_port *port)
 {
-	struct ipoib_dev *dev = ipoib_priv(port->parent);
-
 	ib_unregister_event_handler(&port->handler);
 	cancel_work_sync(&port->event_work);
-	ipoib_dev_unregister(dev);
+	ipoib_port_unregister(port);
 	ipoib_path_port_exit(port);
 	ipoib_channel_destroy(&port->channel);
-	ipoib_dev_destroy(dev);
+	free_netdev(port->parent);
 	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
 	ib_dealloc_pd(port->pd);
 	ipoib_port_put(port);

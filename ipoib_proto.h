@@ -121,6 +121,11 @@ static inline void ipoib_addr_gid(const u8 *addr, union ib_gid *gid)
 	memcpy(gid->raw, addr + 4, sizeof(gid->raw));
 }
 
+static inline __be64 ipoib_addr_guid(const u8 *addr)
+{
+	return get_unaligned((const __be64 *)(addr + 12));
+}
+
 static inline bool ipoib_addr_is_multicast(const u8 *addr)
 {
 	return addr[4] == 0xff;

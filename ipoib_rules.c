@@ -169,10 +169,9 @@ u32 ipoib_queue_size(u32 size, u32 least, u32 most)
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_queue_size);
 
-/* One request and one completion remain for the marker of a drain. */
 static u32 ipoib_queue_room(int max_wr, int max_cqe)
 {
-	return min(max(max_wr, 2), max(max_cqe, 2)) - 1;
+	return min(max(max_wr, 2), max(max_cqe, 2));
 }
 
 /**
@@ -180,7 +179,8 @@ static u32 ipoib_queue_room(int max_wr, int max_cqe)
  * @size: what is wanted, a power of two
  * @max_wr: requests the HCA allows a queue
  * @max_cqe: completions it allows a CQ
- * Return: a power of two, as the ring needs it
+ * Return: a power of two, as the ring needs it, two at least: one place is for
+ *	the marker of a drain
  */
 u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe)
 {
@@ -198,10 +198,22 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_sendq_fit);
  */
 u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr)
 {
-	return min3(size, ipoib_queue_room(max_wr, max_cqe),
+	return min3(size, ipoib_queue_room(max_wr, max_cqe) - 1,
 		    (u32)max(max_srq_wr, 1));
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_recvq_fit);
+
+/**
+ * ipoib_child_sendq - length of a child's send queue
+ * @size: the parent's, as ipoib_sendq_fit() says
+ *
+ * There may be a thousand of them, and a queue is what a child costs most.
+ */
+u32 ipoib_child_sendq(u32 size)
+{
+	return size > IPOIB_SENDQ_MIN ? size / 2 : size;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_child_sendq);
 
 /**
  * ipoib_srq_fit - longest that an SRQ may grow

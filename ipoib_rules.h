@@ -136,11 +136,13 @@ static inline bool ipoib_ring_passed(u32 tail, u32 mark)
 
 /* ---- sizes -------------------------------------------------------------- */
 
+#define IPOIB_SENDQ_MIN		64	/* packets */
 #define IPOIB_RX_HEAD		2048	/* octets after the GRH in the head */
 
 u32 ipoib_queue_size(u32 size, u32 least, u32 most);
 u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe);
 u32 ipoib_recvq_fit(u32 size, int max_wr, int max_cqe, int max_srq_wr);
+u32 ipoib_child_sendq(u32 size);
 u32 ipoib_srq_fit(u32 size, int max_srq_wr, int max_cqe);
 u32 ipoib_srq_want(u32 size, u32 users);
 u32 ipoib_cq_size(u32 need, u32 num, u32 most);

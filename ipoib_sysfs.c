@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files in /sys/class/net/<interface>: mode, pkey, umcast
+ * Files in /sys/class/net/<interface>: mode, pkey, umcast of all, create_child
+ * and delete_child of a port's own interface, parent of its children
  *
  * Writers need rtnl.  Blocking on it in a sysfs file could deadlock with the
  * file's removal, so a writer that does not get it at once starts over.
@@ -65,17 +66,84 @@ static ssize_t umcast_store(struct device *d, struct device_attribute *attr,
 	return ret ?: count;
 }
 
+static ssize_t ipoib_child_store(struct device *d, const char *buf,
+				 size_t count, const char *what,
+				 int (*func)(struct ipoib_dev *parent, u16 nr))
+{
+	struct net_device *ndev = to_net_dev(d);
+	u16 number;
+	int ret;
+
+	if (!ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	ret = ipoib_pkey_parse(buf, &number);
+	if (ret) {
+		netdev_warn(ndev, "\"%.*s\" is no P_Key\n",
+			    (int)strcspn(buf, "\n"), buf);
+		return ret;
+	}
+	if (!rtnl_trylock())
+		return restart_syscall();
+	ret = func(ipoib_priv(ndev), number);
+	rtnl_unlock();
+	if (ret)
+		netdev_warn(ndev, "child with P_Key %#06x not %s: %pe\n",
+			    number, what, ERR_PTR(ret));
+	return ret ?: count;
+}
+
+static ssize_t create_child_store(struct device *d,
+				  struct device_attribute *attr,
+				  const char *buf, size_t count)
+{
+	return ipoib_child_store(d, buf, count, "made", ipoib_child_create);
+}
+
+static ssize_t delete_child_store(struct device *d,
+				  struct device_attribute *attr,
+				  const char *buf, size_t count)
+{
+	return ipoib_child_store(d, buf, count, "deleted", ipoib_child_delete);
+}
+
+static ssize_t parent_show(struct device *d, struct device_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf, "%s\n",
+			  ipoib_from_device(d)->port->parent->name);
+}
+
 static DEVICE_ATTR_RW(mode);
 static DEVICE_ATTR_RO(pkey);
 static DEVICE_ATTR_RW(umcast);
+static DEVICE_ATTR_WO(create_child);
+static DEVICE_ATTR_WO(delete_child);
+static DEVICE_ATTR_RO(parent);
 
 static struct attribute *ipoib_sysfs_attrs[] = {
 	&dev_attr_mode.attr,
 	&dev_attr_pkey.attr,
 	&dev_attr_umcast.attr,
+	&dev_attr_create_child.attr,
+	&dev_attr_delete_child.attr,
+	&dev_attr_parent.attr,
 	NULL
 };
 
+static umode_t ipoib_sysfs_visible(struct kobject *kobj, struct attribute *attr,
+				   int index)
+{
+	bool child = ipoib_is_child(ipoib_from_device(kobj_to_dev(kobj)));
+
+	if (attr == &dev_attr_parent.attr)
+		return child ? attr->mode : 0;
+	if (attr == &dev_attr_create_child.attr ||
+	    attr == &dev_attr_delete_child.attr)
+		return child ? 0 : attr->mode;
+	return attr->mode;
+}
+
 const struct attribute_group ipoib_sysfs_group = {
 	.attrs = ipoib_sysfs_attrs,
+	.is_visible = ipoib_sysfs_visible,
 };

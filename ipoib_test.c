@@ -1211,22 +1211,37 @@ static void test_sendq_fit(struct kunit *test)
 	u32 i, j, size;
 
 	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 16384, 65535), 128);
-	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 129, 65535), 128);
-	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 128, 65535), 64);
-	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 65535, 128), 64);
-	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 0, 65535), 1);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 128, 65535), 128);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 127, 65535), 64);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 65535, 127), 64);
+	KUNIT_EXPECT_EQ(test, ipoib_sendq_fit(128, 0, 65535), 2);
 	for (i = 0; i < ARRAY_SIZE(test_limits); i++)
 		for (j = 0; j < ARRAY_SIZE(test_limits); j++) {
 			size = ipoib_sendq_fit(8192, test_limits[i],
 					       test_limits[j]);
 			KUNIT_EXPECT_TRUE(test, is_power_of_2(size));
 			KUNIT_EXPECT_LE(test, size, 8192);
-			/* The marker finds room behind it. */
-			KUNIT_EXPECT_LT(test, size,
+			/* A packet and the marker find room. */
+			KUNIT_EXPECT_GE(test, size, 2);
+			KUNIT_EXPECT_LE(test, size,
 					max((s64)test_limits[i], 2));
-			KUNIT_EXPECT_LT(test, size,
+			KUNIT_EXPECT_LE(test, size,
 					max((s64)test_limits[j], 2));
 		}
+}
+
+static void test_child_sendq(struct kunit *test)
+{
+	u32 size;
+
+	KUNIT_EXPECT_EQ(test, ipoib_child_sendq(8192), 4096);
+	KUNIT_EXPECT_EQ(test, ipoib_child_sendq(128), 64);
+	KUNIT_EXPECT_EQ(test, ipoib_child_sendq(64), 64);
+	for (size = 2; size <= 8192; size *= 2) {
+		KUNIT_EXPECT_TRUE(test, is_power_of_2(ipoib_child_sendq(size)));
+		KUNIT_EXPECT_LE(test, ipoib_child_sendq(size), size);
+		KUNIT_EXPECT_GE(test, ipoib_child_sendq(size), min(size, 64U));
+	}
 }
 
 static void test_recvq_fit(struct kunit *test)
@@ -1453,6 +1468,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_queue_size_all),
 	KUNIT_CASE(test_sendq_fit),
 	KUNIT_CASE(test_recvq_fit),
+	KUNIT_CASE(test_child_sendq),
 	KUNIT_CASE(test_srq_fit),
 	KUNIT_CASE(test_srq_want),
 	KUNIT_CASE(test_cq_size),

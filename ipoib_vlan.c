@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Child interfaces: one partition of a port each
+ *
+ * A child is an interface like its parent, with a P_Key of its own; what is
+ * below it (CQs, NAPI, receive buffers, paths) it shares with all of the port.
+ * Children are made by rtnetlink, with any name and P_Key, or by writing a
+ * P_Key to the parent's file create_child, which gives the name.  Both ways
+ * end in ipoib_child_register().
+ *
+ * Deleting a QP means waiting for the HCA.  So who closes or deletes many
+ * children starts with all QPs, and waits afterwards: the waits overlap, and
+ * one barrier of the channel does for all of them.
+ *
+ * Locks: rtnl covers the children of a port: all are made and deleted under
+ * it, so ipoib_port.devs may be walked with it as well as with the port's lock.
+ */
+#include <linux/rtnetlink.h>
+
+#include "ipoib.h"
+
+/* ---- creation ----------------------------------------------------------- */
+
+/**
+ * ipoib_child_register - make an interface of a port's partition
+ * @parent: the port's own interface, registered
+ * @ndev: from alloc_netdev() with ipoib_setup(); whoever made it frees it if
+ *	this fails
+ * @pkey: P_Key, full membership bit set
+ * @guid: of the port, for the address; 0: as the parent has
+ * @extack: where to say why not, may be NULL
+ *
+ * Context: rtnl.
+ * Return: 0 or -errno
+ */
+int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
+			 u16 pkey, __be64 guid, struct netlink_ext_ack *extack)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret;
+
+	ASSERT_RTNL();
+	if (parent->ndev->reg_state != NETREG_REGISTERED) {
+		NL_SET_ERR_MSG(extack, "The parent is being removed");
+		return -ENODEV;
+	}
+	ret = ipoib_dev_prepare(dev, parent->port, pkey);
+	if (ret == -ERANGE)
+		NL_SET_ERR_MSG(extack, "The port does not allow that MTU");
+	else if (ret)
+		NL_SET_ERR_MSG(extack, "The HCA does not tell the port's MTU");
+	if (ret)
+		return ret;
+	dev->guid = guid ?: parent->guid;
+	ndev->needs_free_netdev = true;
+	ret = register_netdevice(ndev);
+	if (ret == -ENOSPC)
+		NL_SET_ERR_MSG(extack,
+			       "The HCA has no CQ with room for another interface");
+	else if (ret == -ENOMEM)
+		NL_SET_ERR_MSG(extack,
+			       "No memory, or the HCA has no more QPs or CQs");
+	else if (ret)
+		NL_SET_ERR_MSG_WEAK(extack,
+				    "The interface can't be registered");
+	return ret;
+}
+
+/* ---- by sysfs ----------------------------------------------------------- */
+
+/**
+ * ipoib_child_create - make a child as create_child does
+ * @parent: the port's own interface
+ * @number: P_Key as written, with or without the membership bit
+ *
+ * The name has the number as it was written, and the first ten characters of
+ * the parent's name; guides and scripts rely on it.
+ *
+ * Context: rtnl.
+ * Return: 0, -ENOTUNIQ if the port has an interface with that P_Key, or -errno
+ */
+int ipoib_child_create(struct ipoib_dev *parent, u16 number)
+{
+	u16 pkey = ipoib_pkey_full(number);
+	struct net_device *ndev;
+	struct ipoib_dev *dev;
+	char name[IFNAMSIZ];
+	int ret;
+
+	ASSERT_RTNL();
+	list_for_each_entry(dev, &parent->port->devs, port_entry)
+		if (dev->pkey == pkey)
+			return -ENOTUNIQ;
+
+	snprintf(name, sizeof(name), "%.10s.%04x", parent->ndev->name, number);
+	ndev = alloc_netdev(sizeof(*dev), name, NET_NAME_PREDICTABLE,
+			    ipoib_setup);
+	if (!ndev)
+		return -ENOMEM;
+	dev_net_set(ndev, dev_net(parent->ndev));
+	ndev->rtnl_link_ops = &ipoib_link_ops;
+	dev = ipoib_priv(ndev);
+	dev->by_sysfs = true;
+	dev->umcast = parent->umcast;
+	ret = ipoib_child_register(parent, ndev, pkey, 0, NULL);
+	if (ret)
+		free_netdev(ndev);
+	return ret;
+}
+
+/**
+ * ipoib_child_delete - delete a child as delete_child does
+ * @parent: the port's own interface
+ * @number: P_Key, with or without the membership bit
+ *
+ * Context: rtnl.
+ * Return: 0, or -ENODEV if create_child made none with that P_Key
+ */
+int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
+{
+	u16 pkey = ipoib_pkey_full(number);
+	struct ipoib_dev *dev;
+
+	ASSERT_RTNL();
+	list_for_each_entry(dev, &parent->port->devs, port_entry) {
+		if (dev->by_sysfs && dev->pkey == pkey) {
+			unregister_netdevice(dev->ndev);
+			return 0;
+		}
+	}
+	return -ENODEV;
+}
+
+/* ---- up, down, away ----------------------------------------------------- */
+
+/**
+ * ipoib_children_open - the parent came up: so do its children
+ * @port: port
+ *
+ * Context: rtnl.
+ */
+void ipoib_children_open(struct ipoib_port *port)
+{
+	struct ipoib_dev *dev;
+
+	ASSERT_RTNL();
+	list_for_each_entry(dev, &port->devs, port_entry)
+		if (ipoib_is_child(dev) && dev_open(dev->ndev, NULL))
+			netdev_warn(dev->ndev, "does not come up with %s\n",
+				    port->parent->name);
+}
+
+/**
+ * ipoib_children_close - the parent goes down: so do its children
+ * @port: port
+ *
+ * Context: rtnl.
+ */
+void ipoib_children_close(struct ipoib_port *port)
+{
+	struct ipoib_dev *dev;
+	LIST_HEAD(list);
+
+	ASSERT_RTNL();
+	/* One that does not run any more is closed by somebody else. */
+	list_for_each_entry(dev, &port->devs, port_entry) {
+		if (ipoib_is_child(dev) && netif_running(dev->ndev)) {
+			ipoib_dev_stop_begin(dev);
+			list_add_tail(&dev->ndev->close_list, &list);
+		}
+	}
+	netif_close_many(&list, true);
+}
+
+/**
+ * ipoib_port_unregister - remove all interfaces of a port
+ * @port: port
+ *
+ * Their memory goes with the last reference, the parent's excepted.
+ */
+void ipoib_port_unregister(struct ipoib_port *port)
+{
+	struct ipoib_dev *dev;
+	LIST_HEAD(list);
+
+	rtnl_lock();
+	list_for_each_entry(dev, &port->devs, port_entry) {
+		ipoib_dev_stop_begin(dev);
+		if (ipoib_is_child(dev))
+			unregister_netdevice_queue(dev->ndev, &list);
+	}
+	unregister_netdevice_queue(port->parent, &list);
+	unregister_netdevice_many(&list);
+	rtnl_unlock();
+}

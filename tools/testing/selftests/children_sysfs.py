@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Child interfaces made and deleted by sysfs."""
+
+import errno
+import os
+
+from lib import (ROOT, defer, ends, exists, fabric, hca, ip, ksft_eq,
+                 ksft_false, ksft_in, ksft_ne, ksft_not_in, ksft_true, main,
+                 ours_differs, ours_only, ping_ok, read, tcp_transfer, timeout,
+                 udp_exchange, wait_until, write)
+from lib.child import (Child, Children, child_by_ip, child_by_sysfs, children,
+                       create_child, delete_child, errno_of, gone, names_in,
+                       sysfs_name)
+
+BOOT = {"hcas": 2, "seconds": 50}
+
+
+def home():
+    """
+    An end's interface in the first namespace, where both modules make the
+    children of sysfs: (End-like object).
+    """
+    end = ends().a
+    ip(["link", "set", end.ifname, "netns", "1"], ns=end.ns)
+
+    def back():
+        ip(["link", "set", end.ifname, "netns", end.name])
+        end.up()
+
+    defer(back)
+    return Child(end, end.ifname, 0, ROOT)
+
+
+def test_names():
+    """Names have the number as it was written; both numbers delete it."""
+    end = home()
+    for text, number in (("2", 2), ("0x0002", 2), ("0x8002", 0x8002),
+                         ("32770", 0x8002), ("0x2\n", 2)):
+        for deleted_by in ("2", "0x8002"):
+            create_child(end, number, text)
+            name = sysfs_name(end, number)
+            ksft_in(name, names_in(ROOT), f"create_child {text!r}")
+            child = Child(end, name, 2, ROOT)
+            ksft_eq(child.read("pkey"), "0x8002")
+            ksft_eq(child.read("parent"), end.ifname)
+            ksft_eq(child.read("type"), "32")
+            delete_child(end, 2, deleted_by)
+            wait_until(lambda c=child: gone(c), 5, f"{name} gone")
+
+
+def test_long_name():
+    """Of a long parent's name, the first ten characters are in the child's."""
+    end = home()
+    old = end.ifname
+    ip(["link", "set", old, "down"])
+    ip(["link", "set", old, "name", "averylongname1"])
+    end.ifname = "averylongname1"
+    defer(ip, ["link", "set", end.ifname, "name", old])
+    create_child(end, 3)
+    ksft_in("averylongn.0003", names_in(ROOT))
+    ksft_eq(read("/sys/class/net/averylongn.0003/parent"), end.ifname)
+    delete_child(end, 3)
+    wait_until(lambda: "averylongn.0003" not in names_in(ROOT), 5)
+
+
+def test_bad_numbers():
+    """What is no P_Key is refused, and nothing is made."""
+    end = home()
+    before = names_in(ROOT)
+    for text in ("0", "0x8000", "-1", "0x12345", "65536", "junk", "", " "):
+        for call in (create_child, delete_child):
+            if text:
+                ksft_eq(errno_of(call, end, 0, text), errno.EINVAL,
+                        f"{call.__name__} {text!r}")
+    ksft_eq(names_in(ROOT), before)
+
+
+@ours_only("the in-tree module takes what begins with a number")
+def test_junk_behind():
+    """A number with something behind it is no number."""
+    end = ends().a
+    for text in ("2x", "0x8002 3", "8,2", "0x", "99999999999999999999"):
+        ksft_eq(errno_of(create_child, end, 0, text), errno.EINVAL, text)
+    ksft_eq(names_in(end.ns, f"{end.ifname}."), [])
+
+
+def test_duplicates():
+    """A P_Key that is there, the parent's included: ENOTUNIQ."""
+    end = home()
+    create_child(end, 4)
+    defer(delete_child, end, 4)
+    before = names_in(ROOT)
+    for number in (4, 0x8004, 0xffff, 0x7fff):
+        ksft_eq(errno_of(create_child, end, number), errno.ENOTUNIQ,
+                f"{number:#x}")
+    ksft_eq(names_in(ROOT), before)
+
+
+def test_delete_unknown():
+    """Deleting what is not there: ENODEV."""
+    end = home()
+    for number in (5, 0x8005, 0xffff):
+        ksft_eq(errno_of(delete_child, end, number), errno.ENODEV,
+                f"{number:#x}")
+
+
+@ours_only("the in-tree module's child is in the first namespace")
+def test_name_taken():
+    """A name that is taken is refused, with nothing half made."""
+    end = ends().a
+    name = sysfs_name(end, 6)
+    end.ns.ip(["link", "add", name, "type", "dummy"])
+    defer(end.ns.ip, ["link", "del", name])
+    before = len(end.port.hca.data_qps())
+    ksft_eq(errno_of(create_child, end, 6), errno.EEXIST)
+    ksft_eq(len(end.port.hca.data_qps()), before, "QPs")
+
+
+@ours_only("the in-tree module's child is in the first namespace")
+def test_traffic():
+    """A child of sysfs and one of rtnetlink talk; they are alike."""
+    pair = ends()
+    both = Children(child_by_sysfs(pair.a, 0x8001), child_by_ip(pair.b, 1))
+    both.up()
+    ping_ok(both.a.ns, both.b.v4, size=1900, df=True)
+    tcp_transfer(both.a, both.b, 1 << 20)
+    ksft_eq(len(udp_exchange(both.b, both.a, 100).seen), 100)
+    for child in both:
+        ksft_eq(child.read("pkey"), "0x8001")
+        ksft_eq(child.read("mode"), "datagram")
+        ksft_eq(child.read("umcast"), "0")
+        ksft_eq(child.read("parent"), child.parent.ifname)
+        ksft_eq(child.read_int("iflink"), child.parent.ifindex())
+        ksft_eq(child.read("dev_port"), child.parent.read("dev_port"))
+        ksft_false(exists(child.sys("create_child")), "a child's child")
+        ksft_eq(int(str(child.data()["key"]), 16), 0x8001)
+        ksft_eq(child.data()["mode"], "datagram")
+        ksft_eq(int(child.data()["umcast"]), 0)
+        ksft_eq(child.link()["link"], child.parent.ifname)
+        ksft_eq(child.address()[4:], child.parent.address()[4:], "GID")
+        ksft_ne(child.qpn(), child.parent.qpn())
+        write(child.sys("mode"), "datagram\n")
+        write(child.sys("umcast"), "1\n")
+        ksft_eq(int(child.data()["umcast"]), 1)
+    for end in pair:
+        ksft_false(exists(end.sys("parent")), "a parent's parent")
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+def test_network_manager():
+    """The order of NetworkManager: down, mode, up; 0x%04x to the parent."""
+    end = home()
+    create_child(end, 7, "0x8007")
+    child = Child(end, f"{end.ifname}.8007", 7, ROOT)
+    defer(lambda: gone(child) or child.delete())
+    ip(["link", "set", child.ifname, "down"])
+    write(child.sys("mode"), "datagram\n")
+    ip(["link", "set", child.ifname, "up"])
+    child.wait_carrier()
+    ksft_eq(child.read("mode"), "datagram")
+    delete_child(end, 7, "0x8007")
+    wait_until(lambda: gone(child), 5)
+
+
+@ours_only("the in-tree module's child is in the first namespace")
+def test_renamed():
+    """A child that was renamed is deleted by its P_Key all the same."""
+    end = ends().a
+    child = child_by_sysfs(end, 8)
+    ip(["link", "set", child.ifname, "name", "other.8"], ns=end.ns)
+    child.ifname = "other.8"
+    child.up()
+    child.wait_carrier()
+    delete_child(end, 0x8008)
+    ksft_true(gone(child))
+
+
+@ours_only("the in-tree module does this later")
+def test_delete_is_done():
+    """When a write to delete_child returns, the child and its QP are gone."""
+    end = ends().a
+    before = len(end.port.hca.data_qps())
+    for number in range(1, 6):
+        child = child_by_sysfs(end, number)
+        ksft_eq(len(end.port.hca.data_qps()), before + 1)
+        child.up()
+        delete_child(end, number)
+        ksft_true(gone(child))
+        ksft_eq(len(end.port.hca.data_qps()), before)
+
+
+@ours_only("in the in-tree module a link of rtnetlink is no legacy child")
+def test_delete_others():
+    """delete_child deletes what create_child made, nothing else."""
+    end = ends().a
+    child = child_by_ip(end, 9)
+    ksft_eq(errno_of(delete_child, end, 9), errno.ENODEV)
+    ksft_false(gone(child))
+    made = child_by_sysfs(end, 10)
+    made.delete(fail=True)
+    ksft_eq(errno_of(delete_child, end, 10), errno.ENODEV)
+
+
+@ours_only("the in-tree module says nothing")
+def test_files_are_for_root():
+    """Only their owner may write the files."""
+    end = ends().a
+    for name in ("create_child", "delete_child"):
+        ksft_eq(os.stat(end.sys(name)).st_mode & 0o777, 0o200, name)
+    child = child_by_sysfs(end, 11)
+    for name in ("pkey", "parent"):
+        ksft_eq(os.stat(child.sys(name)).st_mode & 0o777, 0o444, name)
+
+
+@timeout(120)
+def test_unplug():
+    """An HCA goes with children of both kinds, up and down."""
+    ends()
+    new = fabric.add_hca(5)
+    name = wait_until(lambda: [n for n in names_in(ROOT, "ib")
+                               if "." not in n][0], 10, "an interface")
+    end = Child(ends().a, name, 0, ROOT)
+    end.port = new.port()
+    create_child(end, 1)
+    create_child(end, 2)
+    ip(f"link add link {name} name x.3 type ipoib pkey 0x8003")
+    ip(f"link add link {name} name x.4 type ipoib pkey 0x8004")
+    for up in (name, sysfs_name(end, 1), "x.3"):
+        ip(f"link set {up} up")
+    new.unplug()
+    wait_until(lambda: not names_in(ROOT, name) and not names_in(ROOT, "x."),
+               10, "everything of the HCA gone")
+
+
+if __name__ == "__main__":
+    main(globals())
