@@ -607,16 +607,13 @@ static int ipoib_set_vf_link_state(struct net_device *ndev, int vf, int state)
 	return ib_set_vf_link_state(port->ca, vf, port->num, state);
 }
 
-/* The port's own interface shows them; once is enough. */
 static int ipoib_get_vf_config(struct net_device *ndev, int vf,
 			       struct ifla_vf_info *info)
 {
-	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
 	int ret;
 
-	if (ipoib_is_child(dev))
-		return -EOPNOTSUPP;
-	ret = ib_get_vf_config(dev->port->ca, vf, dev->port->num, info);
+	ret = ib_get_vf_config(port->ca, vf, port->num, info);
 	if (!ret)
 		info->vf = vf;
 	return ret;
@@ -728,7 +725,6 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 
 	dev->port = port;
 	ipoib_dev_set_pkey(dev, pkey);
-	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
 	ndev->dev_id = port->num - 1;
 	ndev->dev_port = port->num - 1;
 	ipoib_set_features(ndev, port->ca);

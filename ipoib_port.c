@@ -580,6 +580,8 @@ static int ipoib_port_parent(struct ipoib_port *port)
 	if (!ndev)
 		return -ENOMEM;
 	port->parent = ndev;
+	/* Children are virtual, as far as the stack is concerned. */
+	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
 	ndev->rtnl_link_ops = &ipoib_link_ops;
 	ret = ipoib_dev_prepare(ipoib_priv(ndev), port, ipoib_pkey_full(pkey));
 	if (ret)

@@ -15,9 +15,12 @@
  * Locks: rtnl covers the children of a port: all are made and deleted under
  * it, so ipoib_port.devs may be walked with it as well as with the port's lock.
  */
+#include <linux/module.h>
 #include <linux/rtnetlink.h>
 
 #include "ipoib.h"
+
+MODULE_IMPORT_NS("NETDEV_INTERNAL");	/* netif_close_many() */
 
 /* ---- creation ----------------------------------------------------------- */
 

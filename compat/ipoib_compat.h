@@ -43,6 +43,14 @@ struct rtnl_newlink_params {
 	static int __ipoib_nl_newlink(ndev, params, extack)
 #endif
 
+/* 6.13: a namespace of symbols is a string; ours is older than its symbols. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#include <linux/module.h>
+
+#undef MODULE_IMPORT_NS
+#define MODULE_IMPORT_NS(ns)	static_assert(sizeof(ns))
+#endif
+
 /* 6.6: the bounds of a flexible array */
 #ifndef __counted_by
 #define __counted_by(member)

@@ -89,11 +89,12 @@ class Children:
             child.up()
         return self.ready(limit)
 
-    def ready(self, limit=20):
+    def ready(self, limit=20, families=(4, 6)):
         """Carrier on both, and packets in both families."""
         for child in self:
             child.wait_carrier(limit)
-        for address in (self.b.v4, self.b.v6):
+        for family in families:
+            address = self.b.v4 if family == 4 else self.b.v6
             wait_until(lambda to=address: ping(self.a.ns, to, limit=0.5),
                        limit, f"a reply from {self.b} to {self.a}")
         return self
