@@ -139,7 +139,8 @@ class End:
         batch = (f"addr add {self.v4}/24 dev {self.ifname}\n"
                  f"addr add {self.v6}/64 dev {self.ifname} nodad\n"
                  f"link set {self.ifname} up\n")
-        cmd(["ip", "-n", self.name, "-force", "-batch", "-"], stdin=batch,
+        where = ["-n", self.ns.name] if self.ns.name else []
+        cmd(["ip", *where, "-force", "-batch", "-"], stdin=batch,
             fail=False, timeout=slow(20))
 
     def sys(self, file):

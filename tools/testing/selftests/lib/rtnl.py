@@ -64,9 +64,10 @@ class Rtnl:
         return self.space.ifindex(name)
 
     def add(self, parent, name, more=b"", kind="ipoib", **words):
-        """A child of the interface with that index."""
-        self._talk(NEWLINK, EXCL | CREATE, attr(IFLA_LINK, parent) +
-                   attr(IFLA_IFNAME, name) + more + info(kind, **words))
+        """A new link; of the interface with index @parent unless that is 0."""
+        link = attr(IFLA_LINK, parent) if parent else b""
+        self._talk(NEWLINK, EXCL | CREATE, link + attr(IFLA_IFNAME, name) +
+                   more + info(kind, **words))
 
     def delete(self, name):
         self._talk(DELLINK, 0, attr(IFLA_IFNAME, name))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Many links of a kind: made, brought up, deleted in one go, and measured."""
+
+import gc
+import re
+import time
+
+from .rtnl import IFLA_GROUP, attr
+from .utils import read, write
+
+GROUP = 4711
+# What a driver's timers and work items are called when they run
+DRIVER = re.compile(r"function[= ](?:cm_|__)?(ipoib\w*)")
+
+
+def make(talk, count, parent=0, prefix="m", keys=15):
+    """Make so many; seconds.  Children of @parent, or dummies."""
+    more = attr(IFLA_GROUP, GROUP)
+    begin = time.monotonic()
+    for number in range(count):
+        if parent:
+            talk.add(parent, f"{prefix}.{number}", more,
+                     pkey=0x8001 + number % keys)
+        else:
+            talk.add(0, f"{prefix}.{number}", more, kind="dummy")
+    return time.monotonic() - begin
+
+
+def bring_up(talk, count, prefix="m"):
+    begin = time.monotonic()
+    for number in range(count):
+        talk.up(f"{prefix}.{number}")
+    return time.monotonic() - begin
+
+
+def delete(talk):
+    """Delete them all with one request; seconds."""
+    begin = time.monotonic()
+    talk.delete_group(GROUP)
+    return time.monotonic() - begin
+
+
+def memory():
+    """KiB of the kernel's memory in use, as exact as it gets."""
+    gc.collect()
+    write("/proc/sys/vm/drop_caches", "3")
+    time.sleep(0.3)
+    write("/proc/sys/vm/drop_caches", "3")
+    info = dict(re.findall(r"(\w+(?:\(\w+\))?):\s+(\d+)", read("/proc/meminfo")))
+    # What the page cache and programs have is not the kernel's.
+    return int(info["MemTotal"]) - sum(int(info[name]) for name in (
+        "MemFree", "Active", "Inactive", "Unevictable"))
+
+
+def activity(tracer, seconds):
+    """How often the driver's timers and work items run in so many seconds."""
+    tracer.clear()
+    time.sleep(seconds)
+    found = {}
+    for line in tracer.lines():
+        name = DRIVER.search(line)
+        if name:
+            found[name.group(1)] = found.get(name.group(1), 0) + 1
+    return found
+
+
+EVENTS = ("timer:timer_expire_entry", "workqueue:workqueue_execute_start")
