@@ -704,7 +704,7 @@ void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
 int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent);
 void ipoib_channel_destroy(struct ipoib_channel *ch);
-void ipoib_channel_drop_srq(struct ipoib_channel *ch);
+bool ipoib_channel_drop_srq(struct ipoib_channel *ch);
 int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
 		 u32 receives);
 void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);

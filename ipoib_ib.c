@@ -1079,16 +1079,18 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 
 	if (port->channel.rxq.srq)
 		ret = ipoib_ud_create_qp(dev);
-	if (ret) {
-		/* No SRQ, or one that this HCA does not let a UD QP use. */
-		ipoib_channel_drop_srq(&port->channel);
-		ret = ipoib_ud_private_rxq(dev);
-		if (ret)
-			goto err_free_txq;
-		ret = ipoib_ud_create_qp(dev);
-		if (ret)
-			goto err_free_rxq;
-	}
+	if (!ret)
+		return 0;
+
+	/* No SRQ, or one that this HCA does not let a UD QP use. */
+	if (!ipoib_channel_drop_srq(&port->channel))
+		goto err_free_txq;
+	ret = ipoib_ud_private_rxq(dev);
+	if (ret)
+		goto err_free_txq;
+	ret = ipoib_ud_create_qp(dev);
+	if (ret)
+		goto err_free_rxq;
 	return 0;
 
 err_free_rxq:

@@ -738,6 +738,10 @@ static int ipoib_init(struct net_device *ndev)
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
+	/* Whoever makes a link may ask for more. */
+	ret = netif_set_real_num_queues(ndev, 1, 1);
+	if (ret)
+		return ret;
 	ret = ipoib_neigh_init(dev);
 	if (ret)
 		return ret;

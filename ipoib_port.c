@@ -357,14 +357,18 @@ void ipoib_channel_destroy(struct ipoib_channel *ch)
  * ipoib_channel_drop_srq - the first QP could not be made with the SRQ
  * @ch: channel
  *
- * Then no other will, and its buffers need not be there.
+ * Then no other will, and its buffers need not be there.  Later QPs fail for
+ * other reasons.
+ *
+ * Return: true if there is no SRQ, now or anyway
  */
-void ipoib_channel_drop_srq(struct ipoib_channel *ch)
+bool ipoib_channel_drop_srq(struct ipoib_channel *ch)
 {
-	if (!ch->rxq.srq || !list_empty(&ch->port->devs))
-		return;
-	ib_destroy_srq(ch->rxq.srq);
-	ch->rxq.srq = NULL;
+	if (ch->rxq.srq && list_empty(&ch->port->devs)) {
+		ib_destroy_srq(ch->rxq.srq);
+		ch->rxq.srq = NULL;
+	}
+	return !ch->rxq.srq;
 }
 
 /* More users, more buffers, so that they don't take them from each other. */

@@ -221,13 +221,14 @@ def test_delete_parent():
 @ours_only("the in-tree module does not take them")
 def test_settings():
     """MTU, queue length, name and state given at creation hold."""
-    end = ends().a
-    child = child_by_ip(end, 11, more="mtu 1500 txqueuelen 77 numtxqueues 4")
+    pair = ends()
+    child = child_by_ip(pair.a, 11, more="mtu 1500 txqueuelen 77 numtxqueues 4")
     ksft_eq(child.mtu(), 1500)
     ksft_eq(child.read_int("tx_queue_len"), 77)
-    child.up()
-    child.wait_carrier()
+    both = Children(child, child_by_ip(pair.b, 11)).up()
     ksft_eq(child.mtu(), 1500)
+    tcp_transfer(both.a, both.b, 1 << 19)
+    tcp_transfer(both.a, both.b, 1 << 19, address=both.b.v6)
 
 
 if __name__ == "__main__":
