@@ -563,10 +563,20 @@ bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid)
 	return true;
 }
 
+/* As struct ipoib_dev has it: 0 stands for the first, whatever that will be. */
+static __be64 ipoib_port_guid(struct ipoib_port *port, __be64 guid)
+{
+	union ib_gid gid;
+
+	if (rdma_query_gid(port->ca, port->num, 0, &gid))
+		return guid;
+	return guid == gid.global.interface_id ? 0 : guid;
+}
+
 static void ipoib_dev_set_guid(struct ipoib_dev *dev, __be64 guid)
 {
 	mutex_lock(&dev->lock);
-	dev->guid = guid;
+	dev->guid = ipoib_port_guid(dev->port, guid);
 	if (ipoib_dev_read_port(dev))
 		ipoib_dev_gid_changed(dev);
 	mutex_unlock(&dev->lock);
@@ -647,29 +657,6 @@ static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
 }
 
 /* ---- net_device --------------------------------------------------------- */
-
-static int ipoib_init(struct net_device *ndev);
-static void ipoib_uninit(struct net_device *ndev);
-
-static const struct net_device_ops ipoib_netdev_ops = {
-	.ndo_init		= ipoib_init,
-	.ndo_uninit		= ipoib_uninit,
-	.ndo_open		= ipoib_open,
-	.ndo_stop		= ipoib_stop,
-	.ndo_start_xmit		= ipoib_start_xmit,
-	.ndo_features_check	= ipoib_features_check,
-	.ndo_change_mtu		= ipoib_change_mtu,
-	.ndo_tx_timeout		= ipoib_tx_timeout,
-	.ndo_set_rx_mode	= ipoib_set_rx_mode,
-	.ndo_set_mac_address	= ipoib_set_mac_address,
-	.ndo_get_iflink		= ipoib_get_iflink,
-	.ndo_set_vf_link_state	= ipoib_set_vf_link_state,
-	.ndo_get_vf_config	= ipoib_get_vf_config,
-	.ndo_get_vf_stats	= ipoib_get_vf_stats,
-	.ndo_get_vf_guid	= ipoib_get_vf_guid,
-	.ndo_set_vf_guid	= ipoib_set_vf_guid,
-	.ndo_get_stats64	= dev_get_tstats64,
-};
 
 static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
 {
@@ -784,6 +771,26 @@ static void ipoib_destructor(struct net_device *ndev)
 	ipoib_mcast_exit(dev);
 	ipoib_neigh_exit(dev);
 }
+
+static const struct net_device_ops ipoib_netdev_ops = {
+	.ndo_init		= ipoib_init,
+	.ndo_uninit		= ipoib_uninit,
+	.ndo_open		= ipoib_open,
+	.ndo_stop		= ipoib_stop,
+	.ndo_start_xmit		= ipoib_start_xmit,
+	.ndo_features_check	= ipoib_features_check,
+	.ndo_change_mtu		= ipoib_change_mtu,
+	.ndo_tx_timeout		= ipoib_tx_timeout,
+	.ndo_set_rx_mode	= ipoib_set_rx_mode,
+	.ndo_set_mac_address	= ipoib_set_mac_address,
+	.ndo_get_iflink		= ipoib_get_iflink,
+	.ndo_set_vf_link_state	= ipoib_set_vf_link_state,
+	.ndo_get_vf_config	= ipoib_get_vf_config,
+	.ndo_get_vf_stats	= ipoib_get_vf_stats,
+	.ndo_get_vf_guid	= ipoib_get_vf_guid,
+	.ndo_set_vf_guid	= ipoib_set_vf_guid,
+	.ndo_get_stats64	= dev_get_tstats64,
+};
 
 /**
  * ipoib_setup - make an interface of a new net_device
