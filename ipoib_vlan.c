@@ -64,8 +64,7 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 		NL_SET_ERR_MSG(extack,
 			       "No memory, or the HCA has no more QPs or CQs");
 	else if (ret)
-		NL_SET_ERR_MSG_WEAK(extack,
-				    "The interface can't be registered");
+		NL_SET_ERR_MSG(extack, "The interface can't be registered");
 	return ret;
 }
 
