@@ -82,13 +82,13 @@ def test_no_more_qps():
 @timeout(120)
 def test_no_more_cqs():
     """CQs are short and few."""
-    limit(4, "CQ", max_cqe=1100, max_qp_wr=512, max_cq=4)
+    limit(4, "CQ", max_cqe=1300, max_qp_wr=512, max_cq=4)
 
 
 @timeout(120)
 def test_no_more_cqs_no_srq():
     """The same where each QP has its own receives."""
-    limit(2, "CQ", max_cqe=1100, max_qp_wr=512, max_cq=5, srq=0)
+    limit(2, "CQ", max_cqe=1300, max_qp_wr=512, max_cq=5, srq=0)
 
 
 @timeout(180)
@@ -96,7 +96,7 @@ def test_many_cqs():
     """Children on many short CQs, with and without SRQ, all pass packets."""
     pair = ends()
     for srq in (1, 0):
-        end = plug(max_cqe=1100, max_qp_wr=512, srq=srq)
+        end = plug(max_cqe=1300, max_qp_wr=512, srq=srq)
         batch = "".join(f"link add link {end.ifname} name l.{n} type ipoib "
                         f"pkey {0x8001 + n % 15:#x}\n" for n in range(30))
         end.ns.cmd(["ip", "-batch", "-"], stdin=batch, timeout=slow(60))
