@@ -7,12 +7,11 @@ refusal says why, nothing stays behind, and afterwards all works.
 
 import errno
 
-from lib import (ROOT, bkg, defer, ends, fabric, failslab, ip, ksft_eq, ksft_ge,
-                 ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
-                 ping_ok, slow, tcp_transfer, timeout, wait_until)
-from lib.child import (Child, Children, add_link, child_by_ip, child_by_sysfs,
-                       children, create_child, delete_child, errno_of, gone,
-                       names_in, refused)
+from lib import (ROOT, bkg, defer, ends, fabric, failslab, ip, ksft_eq,
+                 ksft_ge, ksft_in, ksft_pr, ksft_true, main, ping_ok, slow,
+                 tcp_transfer, timeout, wait_until)
+from lib.child import (Child, Children, add_link, child_by_ip, children,
+                       create_child, delete_child, errno_of, names_in, refused)
 from lib.rtnl import Rtnl
 from lib.utils import module_range
 

@@ -1,15 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Children as network interfaces: MTU, up and down, address, events, floods."""
+"""Children as interfaces: MTU, up and down, address, events, floods."""
 
-import time
 
-from lib import (Flood, ROOT, Stream, defer, ends, exists, fabric, ip,
-                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne,
-                 ksft_true, main, ours_differs, ours_only, ping, ping_ok,
-                 read, slow, sm, tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Flood, ROOT, Stream, defer, ends, exists, fabric, ip, ksft_eq,
+                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_true,
+                 main, ours_differs, ours_only, ping, ping_ok, read, slow, sm,
+                 tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, child_by_sysfs,
-                       children, gone, names_in, refused)
+                       children, names_in)
 
 # 0x8001 has an MTU of 4096, 0x8002 one of 1024; the rest 2048.
 BOOT = {"hcas": 2, "seconds": 120, "partitions":
@@ -271,7 +270,7 @@ def vf_of(link, number):
 
 @timeout(90)
 def test_vf():
-    """GUIDs and link state of an HCA's virtual functions, and what they count."""
+    """GUIDs, link state and counts of an HCA's virtual functions."""
     ends()
     new = fabric.add_hca(6, vfs=3)
     name = wait_until(lambda: [n for n in names_in(ROOT, "ib")
@@ -289,7 +288,8 @@ def test_vf():
     text = ip(f"-d link show {name}").stdout
     for guid in ("00:11:22:33:44:55:66:77", "00:11:22:33:44:55:66:78"):
         ksft_in(guid, text)
-    for words in ("vf 3 state enable", "vf 3 node_guid 00:11:22:33:44:55:66:77",
+    for words in ("vf 3 state enable",
+                  "vf 3 node_guid 00:11:22:33:44:55:66:77",
                   "vf 1 mac 00:11:22:33:44:55"):
         ksft_ne(ip(f"link set {name} {words}", fail=False).ret, 0, words)
     ip(f"link add link {name} name v.1 type ipoib pkey 0x8003")

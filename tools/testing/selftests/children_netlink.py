@@ -4,7 +4,7 @@
 
 from lib import (Netns, ROOT, Stream, defer, ends, exists, ip, ksft_eq,
                  ksft_in, ksft_ne, ksft_not_in, ksft_true, main, ours_only,
-                 ping_ok, read, slow, tcp_transfer, timeout, wait_until)
+                 ping_ok, slow, tcp_transfer, timeout, wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, children, gone,
                        names_in, refused)
 
@@ -91,7 +91,8 @@ def test_same_pkey():
     """Two children with one P_Key, and one with the parent's: all work."""
     pair = ends()
     first = children(pair, 0x8005, 5)
-    second = Children(*(child_by_ip(end, 0x8005, 6, ifname=f"twin{end.number}.5")
+    second = Children(*(child_by_ip(end, 0x8005, 6,
+                                    ifname=f"twin{end.number}.5")
                         for end in pair)).up()
     third = Children(*(child_by_ip(end, 0x7fff, 7, ifname=f"own{end.number}.f")
                        for end in pair)).up()
@@ -191,7 +192,7 @@ def test_namespace_dies():
 
 @timeout(120)
 def test_group():
-    """A group of children goes in one go, under traffic in other partitions."""
+    """A group of children goes in one go, under traffic of others."""
     pair = ends()
     stream = Stream(pair.a, pair.b, rate=1 << 20)
     defer(stream.abort)
@@ -222,7 +223,8 @@ def test_delete_parent():
 def test_settings():
     """MTU, queue length, name and state given at creation hold."""
     pair = ends()
-    child = child_by_ip(pair.a, 11, more="mtu 1500 txqueuelen 77 numtxqueues 4")
+    child = child_by_ip(pair.a, 11,
+                        more="mtu 1500 txqueuelen 77 numtxqueues 4")
     ksft_eq(child.mtu(), 1500)
     ksft_eq(child.read_int("tx_queue_len"), 77)
     both = Children(child, child_by_ip(pair.b, 11)).up()

@@ -5,12 +5,11 @@ P_Keys come, go and move while children exist, by the real OpenSM, which reads
 partitions.conf again.  Traffic in other partitions does not notice.
 """
 
-from lib import (Stream, defer, ends, ksft_eq, ksft_false, ksft_ge,
-                 ksft_in, ksft_not_in, ksft_true, main, mcast_receiver,
-                 mcast_sender, mgid_of, ours_only, ping, ping_ok, read, slow,
-                 sm, tcp_transfer, timeout, wait_until)
-from lib.child import (Children, child_by_ip, child_by_sysfs, children, gone)
-from lib.ipoib import mgid_text
+from lib import (Stream, defer, ends, ksft_eq, ksft_false, ksft_in,
+                 ksft_not_in, ksft_true, main, mcast_receiver, mcast_sender,
+                 mgid_of, ours_only, ping, ping_ok, read, slow, sm,
+                 tcp_transfer, timeout, wait_until)
+from lib.child import Children, child_by_ip, children
 
 BOOT = {"hcas": 2, "seconds": 150}
 

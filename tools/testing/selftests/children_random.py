@@ -13,10 +13,10 @@ import errno
 import os
 import random
 
-from lib import (Flood, Netns, ROOT, defer, ends, exists, fabric, hca, ifaces,
-                 ip, ksft_eq, ksft_pr, main, ping, read, timeout, wait_until,
+from lib import (Flood, Netns, ROOT, defer, ends, exists, hca, ifaces, ip,
+                 ksft_eq, ksft_pr, main, ping, read, timeout, wait_until,
                  write)
-from lib.child import errno_of, full, names_in
+from lib.child import errno_of, full
 from lib.ipoib import drop_all, iface_of
 from lib.rtnl import Rtnl
 

@@ -5,11 +5,10 @@
 import errno
 import os
 
-from lib import (ROOT, defer, ends, exists, fabric, hca, ip, ksft_eq,
-                 ksft_false, ksft_in, ksft_ne, ksft_not_in, ksft_true, main,
-                 ours_differs, ours_only, ping_ok, read, tcp_transfer, timeout,
-                 udp_exchange, wait_until, write)
-from lib.child import (Child, Children, child_by_ip, child_by_sysfs, children,
+from lib import (ROOT, defer, ends, exists, fabric, ip, ksft_eq, ksft_false,
+                 ksft_in, ksft_ne, ksft_true, main, ours_only, ping_ok, read,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
 

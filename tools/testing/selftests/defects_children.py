@@ -3,17 +3,14 @@
 """Defects of the in-tree module's children; ours must not have them."""
 
 import errno
-import socket
-import struct
 import threading
 
 from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, ip, ksft_eq,
-                 ksft_false, ksft_in, ksft_le, ksft_lt, ksft_ne, ksft_pr,
-                 ksft_true, main, now, ping_ok, read, slow, timeout,
-                 wait_until)
+                 ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, main, now,
+                 slow, timeout, wait_until)
 from lib import many
-from lib.child import (Child, add_link, child_by_ip, create_child,
-                       delete_child, errno_of, gone, names_in, sysfs_name)
+from lib.child import (child_by_ip, create_child, delete_child, errno_of,
+                       names_in, sysfs_name)
 from lib.rtnl import Rtnl
 
 BOOT = {"hcas": 2, "seconds": 90}

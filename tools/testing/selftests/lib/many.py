@@ -46,7 +46,7 @@ def memory():
     write("/proc/sys/vm/drop_caches", "3")
     time.sleep(0.3)
     write("/proc/sys/vm/drop_caches", "3")
-    info = dict(re.findall(r"(\w+(?:\(\w+\))?):\s+(\d+)", read("/proc/meminfo")))
+    info = dict(re.findall(r"(\w+):\s+(\d+)", read("/proc/meminfo")))
     # What the page cache and programs have is not the kernel's.
     return int(info["MemTotal"]) - sum(int(info[name]) for name in (
         "MemFree", "Active", "Inactive", "Unevictable"))
