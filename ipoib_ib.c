@@ -1151,19 +1151,51 @@ static int ipoib_ud_set_state(struct ipoib_dev *dev, enum ib_qp_state state)
 	return ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_STATE);
 }
 
-/* Have the NAPI fill a private queue: nobody else may touch it now. */
+/* A private queue is the NAPI's, as all are: keep that away for a while. */
+static void ipoib_channel_pause(struct ipoib_channel *ch)
+{
+	mutex_lock(&ch->port->lock);
+	napi_disable(&ch->napi);
+}
+
+static void ipoib_channel_resume(struct ipoib_channel *ch)
+{
+	napi_enable(&ch->napi);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+	mutex_unlock(&ch->port->lock);
+}
+
 static void ipoib_ud_fill_private(struct ipoib_dev *dev)
 {
 	struct ipoib_channel *ch = &dev->port->channel;
 
 	if (!dev->ud.rxq)
 		return;
-	napi_disable(&ch->napi);
+	ipoib_channel_pause(ch);
 	ipoib_rxq_refill(dev->ud.rxq);
-	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
+	ipoib_channel_resume(ch);
+}
+
+/* What a private queue had posted is gone with the reset. */
+static void ipoib_ud_empty_private(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch = &dev->port->channel;
+	struct ipoib_rxq *rxq = dev->ud.rxq;
+	u32 i;
+
+	if (!rxq)
+		return;
+	ipoib_channel_pause(ch);
+	/* Others go on polling: they must not find it there to be refilled. */
+	list_del_init(&rxq->dirty);
+	rxq->nfree = 0;
+	for (i = 0; i < rxq->size; i++) {
+		rxq->slots[i].posted = false;
+		rxq->free[rxq->nfree++] = i;
+	}
+	ipoib_channel_resume(ch);
 }
 
 /**
@@ -1277,7 +1309,6 @@ static void ipoib_ud_drain(struct ipoib_dev *dev)
 void ipoib_ud_stop(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
-	u32 i;
 
 	ipoib_ud_stop_begin(dev);
 	if (!ud->stopping)
@@ -1294,15 +1325,7 @@ void ipoib_ud_stop(struct ipoib_dev *dev)
 	}
 	timer_delete_sync(&ud->txq->timer);
 	ipoib_txq_purge(ud->txq);
-
-	if (!ud->rxq)
-		return;
-	/* What a private queue had posted is gone with the reset. */
-	ud->rxq->nfree = 0;
-	for (i = 0; i < ud->rxq->size; i++) {
-		ud->rxq->slots[i].posted = false;
-		ud->rxq->free[ud->rxq->nfree++] = i;
-	}
+	ipoib_ud_empty_private(dev);
 }
 
 /**

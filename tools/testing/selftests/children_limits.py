@@ -29,6 +29,7 @@ def plug(number=5, **caps):
     end = Child(ends().a, name, 50, ROOT)
     end.port = new.port()
     end.number = number
+    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
     end.up()
     end.wait_carrier()
     return end
