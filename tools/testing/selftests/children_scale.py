@@ -104,7 +104,8 @@ def test_idle():
         wait_until(lambda: not many.activity(tracer, 3), 150,
                    "three seconds in which the driver does nothing", 1)
         found = many.activity(tracer, 5)
-    ksft_le(sum(found.values()), 3, f"times that the driver ran: {found}")
+    # Parents have some housekeeping; a timer for each child would be seen.
+    ksft_le(sum(found.values()), 10, f"times that the driver ran: {found}")
     ping_ok(pair.a.ns, pair.b.v4)
 
 

@@ -8,9 +8,9 @@ What was begun is taken back, and when HCA and SA work again all does.
 import socket
 
 from lib import (Flood, defer, ends, expect_report, hca, ifaces, ip, ksft_eq,
-                 ksft_false, ksft_ge, ksft_le, ksft_ne, ksft_pr, kmsg_since,
-                 kmsg_tail, load_module, loaded, main, mcast_sender,
-                 neigh_flush, now, ping, ping_ok, port, slow, tcp_transfer,
+                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr,
+                 kmsg_since, kmsg_tail, load_module, loaded, main,
+                 mcast_sender, neigh_flush, now, ping, ping_ok, port, slow, tcp_transfer,
                  timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
@@ -78,15 +78,18 @@ def test_probe():
     ksft_pr(f"{skip} objects, not necessary: {spared}")
     ksft_eq(count, 2, "interfaces when nothing fails")
     ksft_ge(skip, 6, "objects")
-    # The SRQ, and a QP that uses it: one with buffers of its own will do.
+    # The SRQ, and a QP that uses it with its two CQs: one with buffers of its
+    # own will do, and so will shorter CQs.
     ksft_ge(len(spared), 1, "objects that are not necessary")
-    ksft_le(len(spared), 2, "objects that are not necessary")
+    ksft_le(len(spared), 4, "objects that are not necessary")
+    shared = []
     for skip in spared:
         ksft_eq(probe(1, skip), (2, 0))
-        ksft_false(hca(1).data_qps()[0].srq, "an SRQ")
+        shared.append(bool(hca(1).data_qps()[0].srq))
         works(ends())
         drop_all()
-        ksft_eq(probe(2, skip), (1, 0))
+        ksft_eq(probe(20, skip)[0], 1, "interfaces when all fails")
+    ksft_in(False, shared, "objects that the SRQ needs")
     unload_module()
     load_module()
     works(ends())
