@@ -8,13 +8,14 @@ ifneq ($(KERNELRELEASE),)
 
 ifneq ($(KBUILD_EXTMOD),)
 CONFIG_INFINIBAND_IPOIB := m
+CONFIG_INFINIBAND_IPOIB_CM ?= y
 CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
 ifneq ($(CONFIG_KUNIT),)
 CONFIG_INFINIBAND_IPOIB_KUNIT_TEST := m
 ccflags-y += -DCONFIG_INFINIBAND_IPOIB_KUNIT_TEST_MODULE=1
 endif
 
-ipoib-options := DEBUG DEBUG_DATA
+ipoib-options := CM DEBUG DEBUG_DATA
 # What the kernel's configuration says does not bind this build.
 ifneq ($(wildcard $(src)/ipoib_config.h),)
 ccflags-y += -include $(src)/ipoib_config.h
@@ -35,6 +36,7 @@ obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
 ib_ipoib-y := ipoib_main.o ipoib_port.o ipoib_ib.o ipoib_path.o \
 	      ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
 	      ipoib_sysfs.o ipoib_ethtool.o ipoib_proto.o ipoib_rules.o
+ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_cm.o ipoib_cm_port.o ipoib_rc.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
 
 obj-$(CONFIG_INFINIBAND_IPOIB_KUNIT_TEST) += ib_ipoib_test.o
@@ -94,7 +96,8 @@ endef
 # Copies only what is different, for the sake of time stamps.
 update = @cmp -s $(1) $(2) || { mkdir -p $(dir $(2)); cp $(1) $(2); }
 
-OPTIONS := DEBUG DEBUG_DATA
+OPTIONS := CM DEBUG DEBUG_DATA
+CONFIG_INFINIBAND_IPOIB_CM ?= y
 CONFIG_INFINIBAND_IPOIB_DEBUG ?= y
 
 define write-config

@@ -10,9 +10,11 @@
 #define IPOIB_H
 
 #include <linux/completion.h>
+#include <linux/ethtool.h>
 #include <linux/if_infiniband.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/rhashtable-types.h>
@@ -27,8 +29,13 @@
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 
+struct ipoib_cm;
+struct ipoib_cm_port;
+struct ipoib_link;
+struct ipoib_rc_chain;
 struct page_pool;
 struct rtnl_link_ops;
+struct seq_file;
 
 /*
  * The interoperation build lives beside the distribution's module in one
@@ -44,6 +51,13 @@ struct rtnl_link_ops;
 
 #define IPOIB_GRH_LEN		((u32)sizeof(struct ib_grh))
 
+/* Octets to allocate for @len octets that become the linear part of an skb. */
+static inline u32 ipoib_rx_head_size(u32 len)
+{
+	return SKB_DATA_ALIGN(len) +
+	       SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+}
+
 /* Note that something was used; the cache line is written once a tick. */
 static inline void ipoib_stamp(unsigned long *stamp)
 {
@@ -58,19 +72,37 @@ static inline void ipoib_stamp(unsigned long *stamp)
 #define IPOIB_WC_BATCH		16	/* completions taken in one poll */
 #define IPOIB_POST_BATCH	16	/* work requests posted in one chain */
 
+/* Room before a datagram, so that the IP header stands on a cache line. */
+#define IPOIB_RX_PAD		(NET_SKB_PAD - IPOIB_GRH_LEN - IPOIB_ENCAP_LEN)
+#define IPOIB_RX_BUFS		3	/* most that a receive is made of */
+
 /**
- * struct ipoib_rx_slot - one receive buffer
+ * struct ipoib_rx_format - what the receives of a queue are made of
  *
- * Links of 2048 octets are the rule and ports of 4096 too, so a buffer comes
- * in two parts: what fits the first leaves the second where it is.
+ * The first buffer becomes the linear part of an skb, the others pages of it;
+ * what a packet does not reach stays in its slot.
  *
- * @head: where the HCA writes first, the GRH; NULL while there is no buffer
- * @tail: what follows; NULL if the port's MTU needs none
- * @posted: the HCA may write into it
+ * @num: buffers
+ * @pad: octets left free before the first
+ * @pool: where each comes from
+ * @size: octets to allocate
+ * @len: octets the HCA may write
+ */
+struct ipoib_rx_format {
+	u32 num;
+	u32 pad;
+	struct page_pool *pool[IPOIB_RX_BUFS];
+	u32 size[IPOIB_RX_BUFS];
+	u32 len[IPOIB_RX_BUFS];
+};
+
+/**
+ * struct ipoib_rx_slot - the buffers of a receive
+ * @buf: where the HCA writes; NULL while there is no buffer
+ * @posted: the HCA may write into them
  */
 struct ipoib_rx_slot {
-	void *head;
-	void *tail;
+	void *buf[IPOIB_RX_BUFS];
 	bool posted;
 };
 
@@ -83,12 +115,15 @@ struct ipoib_rx_slot {
  * @srq: shared receive queue the buffers are posted to, or NULL
  * @qp: the QP they are posted to when there is no SRQ
  * @ch: channel whose NAPI serves it
- * @slots: @size buffers; the work request id is the index
+ * @format: what its receives are made of
+ * @slots: @size receives; the work request id is the index
  * @free: stack of slots that are not posted
  * @nfree: entries on @free
  * @size: number of slots
  * @used: slots in use, the first ones; an SRQ grows with its users
  * @want: slots that shall be in use, written by anybody
+ * @taken: receives completed since the last poll ended
+ * @elastic: grows when a single poll takes much of it
  * @dirty: entry in the channel's list of queues to refill before the poll ends
  * @wr: chain of requests, linked once when the queue is made
  * @sge: their buffers
@@ -97,15 +132,18 @@ struct ipoib_rxq {
 	struct ib_srq *srq;
 	struct ib_qp *qp;
 	struct ipoib_channel *ch;
+	const struct ipoib_rx_format *format;
 	struct ipoib_rx_slot *slots;
 	u16 *free;
 	u32 nfree;
 	u32 size;
 	u32 used;
 	u32 want;
+	u32 taken;
+	bool elastic;
 	struct list_head dirty;
 	struct ib_recv_wr wr[IPOIB_POST_BATCH];
-	struct ib_sge sge[IPOIB_POST_BATCH][2];
+	struct ib_sge sge[IPOIB_POST_BATCH][IPOIB_RX_BUFS];
 };
 
 /**
@@ -123,6 +161,14 @@ struct ipoib_cq {
 	u32 users;
 	bool armed;
 };
+
+/* Packets in flight beyond which a completion interrupt is asked for. */
+#define IPOIB_TX_ARM		16
+
+static inline bool ipoib_tx_should_arm(const struct ipoib_cq *cq, u32 flying)
+{
+	return flying >= IPOIB_TX_ARM && !READ_ONCE(cq->armed);
+}
 
 /**
  * struct ipoib_cq_list - CQs of a channel that report the same
@@ -179,9 +225,9 @@ enum ipoib_flush {
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill
  * @pool: receive pages
- * @head_size: octets of a head with its headroom and skb_shared_info
- * @head_len: octets of a datagram that it takes
- * @tail_len: octets of a tail, 0 if the port's MTU needs none
+ * @format: receives for datagrams
+ * @bql: transmit queues that handed packets to connections, see
+ *	ipoib_txq_handed()
  * @refill_timer: tries again when no buffer could be had or posted
  * @barriers: how many were begun
  * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
@@ -204,9 +250,8 @@ struct ipoib_channel {
 	struct ipoib_rxq rxq;
 	struct list_head dirty;
 	struct page_pool *pool;
-	u32 head_size;
-	u32 head_len;
-	u32 tail_len;
+	struct ipoib_rx_format format;
+	struct llist_head bql;
 	struct timer_list refill_timer;
 	u32 barriers;
 	u8 flush;
@@ -229,6 +274,7 @@ struct ipoib_channel {
  * @sendq_size: packets a transmit queue holds, a power of two
  * @recvq_size: buffers of a receive queue
  * @channel: see there
+ * @cm: what connections share, NULL while no interface takes them (@lock)
  * @lock: mutex; @devs and the channel's users
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
  * @handler: asynchronous events of the HCA
@@ -259,6 +305,7 @@ struct ipoib_port {
 	u32 sendq_size;
 	u32 recvq_size;
 	struct ipoib_channel channel;
+	struct ipoib_cm_port *cm;
 
 	struct mutex lock;	/* devs, channel.users */
 	struct list_head devs;
@@ -291,9 +338,13 @@ struct ipoib_port {
 /**
  * enum ipoib_qp_kind - what a QP's context points to
  * @IPOIB_QP_UD: an interface's datagram QP
+ * @IPOIB_QP_TX: a connection that was opened here, struct ipoib_conn.qp
+ * @IPOIB_QP_RX: a connection that a peer opened, the same
  */
 enum ipoib_qp_kind {
 	IPOIB_QP_UD,
+	IPOIB_QP_TX,
+	IPOIB_QP_RX,
 };
 
 /**
@@ -340,6 +391,20 @@ struct ipoib_tx_map {
 	u32 len;
 };
 
+/**
+ * struct ipoib_tx_ring - packets of a send queue
+ * @ca: HCA
+ * @slots: @size packets
+ * @map: pieces of slot n at n * IPOIB_MAX_SGE; NULL with virtual DMA
+ * @size: a power of two
+ */
+struct ipoib_tx_ring {
+	struct ib_device *ca;
+	struct ipoib_tx_slot *slots;
+	struct ipoib_tx_map *map;
+	u32 size;
+};
+
 struct ipoib_tx_wr {
 	struct ib_ud_wr ud;
 	struct ib_sge sge[IPOIB_MAX_SGE];
@@ -356,18 +421,25 @@ struct ipoib_tx_wr {
  * @nq: the stack's queue
  * @cq: reports its completions
  * @qp: where it posts
- * @slots: @size packets
- * @map: pieces of slot n at n * IPOIB_MAX_SGE; NULL with virtual DMA
+ * @ring: packets
  * @chain: requests not yet posted, linked when the queue is made
  * @chained: how many
- * @size: ring size, a power of two
+ * @rc: requests not yet posted on a connection, NULL before connected mode
+ * @rc_flying: packets that connections have not sent yet
+ * @rc_packets: those counted for BQL
+ * @rc_bytes: their octets
+ * @bql: in the channel's list while not all of them have been completed
+ * @bql_listed: whether it is
  * @head: sequence number of the next packet
  * @tail: sequence number of the oldest packet not completed
  * @reap_mark: @head as the address handle reaper saw it (port lock)
  * @stat: counters written under the TX lock
  * @timer: reaps completions that raised no interrupt, see ipoib_txq_post()
  * @idle: jiffies the timer waits; grows while nothing completes
- * @timer_tail: @tail when the timer last ran
+ * @timer_tail: @tail and @rc_done when the timer last ran
+ * @rc_done: packets that connections have sent
+ * @bql_packets: @rc_packets completed to BQL
+ * @bql_bytes: their octets
  * @done: counters written at completion
  */
 struct ipoib_txq {
@@ -376,11 +448,15 @@ struct ipoib_txq {
 	struct netdev_queue *nq;
 	struct ipoib_cq *cq;
 	struct ib_qp *qp;
-	struct ipoib_tx_slot *slots;
-	struct ipoib_tx_map *map;
+	struct ipoib_tx_ring ring;
 	struct ipoib_tx_wr *chain;
 	u32 chained;
-	u32 size;
+	struct ipoib_rc_chain *rc;
+	atomic_t rc_flying;
+	u32 rc_packets;
+	u32 rc_bytes;
+	struct llist_node bql;
+	unsigned long bql_listed;
 	u32 head;
 	u32 reap_mark;
 	struct timer_list timer;
@@ -396,6 +472,9 @@ struct ipoib_txq {
 	} stat;
 
 	u32 tail ____cacheline_aligned_in_smp;
+	u32 rc_done;
+	u32 bql_packets;
+	u32 bql_bytes;
 	struct {
 		u64 reaps;
 		u64 errors;
@@ -508,6 +587,7 @@ struct ipoib_path {
  * @node: in the interface's table
  * @addr: the address, key of the table
  * @path: constant for the life of the neighbour
+ * @link: its connection, NULL if it takes none; constant too
  * @used: jiffies of the last packet
  * @entry: in the interface's list
  * @rcu: frees it
@@ -516,6 +596,7 @@ struct ipoib_neigh {
 	struct rhash_head node;
 	u8 addr[INFINIBAND_ALEN] __aligned(4);
 	struct ipoib_path *path;
+	struct ipoib_link *link;
 	unsigned long used;
 	struct list_head entry;
 	struct rcu_head rcu;
@@ -637,7 +718,10 @@ struct ipoib_mcasts {
  * @local_gid: GID in use, as last read from the port (path_lock to write)
  * @mcast_mtu: IP MTU of the broadcast group
  * @admin_mtu: MTU the administrator asked for
+ * @ud_mtu: largest MTU of datagrams on this port
  * @umcast: leave groups alone that user space joined
+ * @connected: connected mode (rtnl and path_lock to write)
+ * @cm: connections, NULL if the driver is built without them
  * @debugfs: files of this interface
  */
 struct ipoib_dev {
@@ -663,8 +747,11 @@ struct ipoib_dev {
 	union ib_gid local_gid;
 	u32 mcast_mtu;
 	u32 admin_mtu;
+	u32 ud_mtu;
 	bool umcast;
-	struct dentry *debugfs[2];
+	bool connected;
+	struct ipoib_cm *cm;
+	struct dentry *debugfs[3];
 };
 
 static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
@@ -692,6 +779,9 @@ bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid);
 void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev);
 void ipoib_dev_link_up(struct ipoib_dev *dev);
 int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
+int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
+		       struct netlink_ext_ack *extack);
+void ipoib_dev_update_features(struct ipoib_dev *dev);
 void ipoib_drop(struct net_device *ndev, struct sk_buff *skb,
 		enum skb_drop_reason reason);
 
@@ -715,13 +805,37 @@ bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 
 /* ---- ipoib_ib.c --------------------------------------------------------- */
 
+/* Packets of one interface, counted once when another one's turn comes. */
+struct ipoib_rx_batch {
+	struct net_device *ndev;
+	u32 packets;
+	u32 bytes;
+};
+
 int ipoib_poll(struct napi_struct *napi, int budget);
-u32 ipoib_rx_head_size(u32 head_len);
-int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size,
-		    u32 used);
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch,
+		    const struct ipoib_rx_format *format, u32 size, u32 used);
 void ipoib_rxq_free(struct ipoib_rxq *rxq);
 void ipoib_rxq_refill(struct ipoib_rxq *rxq);
 void ipoib_rxq_grow(struct ipoib_rxq *rxq);
+void ipoib_rxq_fill(struct ipoib_rxq *rxq);
+void ipoib_rx_sync(struct ipoib_channel *ch, void *va, u32 len);
+struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
+			     u32 skip, u32 len);
+void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
+		      struct sk_buff *skb, __be16 proto,
+		      struct ipoib_rx_batch *batch);
+void ipoib_rx_error(struct ipoib_dev *dev, const struct ib_wc *wc);
+int ipoib_tx_ring_alloc(struct ipoib_tx_ring *ring, struct ib_device *ca,
+			u32 size);
+void ipoib_tx_ring_free(struct ipoib_tx_ring *ring);
+int ipoib_tx_map(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
+		 struct ib_sge *sge, struct sk_buff *skb, u32 hlen);
+void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot);
+void ipoib_tx_count(struct net_device *ndev, u32 packets, u32 bytes);
+void ipoib_txq_handed(struct ipoib_txq *txq);
+void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm);
+int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker);
 void ipoib_channel_refill_timer(struct timer_list *t);
 int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);
@@ -734,7 +848,8 @@ int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey);
 int ipoib_ud_pkey_moved(struct ipoib_dev *dev);
 netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			  struct ipoib_ah *ah, u32 qpn);
-void ipoib_ud_kick(struct ipoib_txq *txq);
+void ipoib_txq_flush(struct ipoib_txq *txq);
+void ipoib_txq_kick(struct ipoib_txq *txq);
 
 /* ---- ipoib_path.c ------------------------------------------------------- */
 
@@ -750,6 +865,11 @@ void ipoib_neigh_open(struct ipoib_dev *dev);
 void ipoib_neigh_stop(struct ipoib_dev *dev);
 netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr, __be16 proto);
+netdev_features_t ipoib_neigh_features(struct ipoib_dev *dev,
+				       struct sk_buff *skb,
+				       netdev_features_t features);
+int ipoib_neigh_record(struct ipoib_link *link, struct sa_path_rec *rec,
+		       bool doubt);
 void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
 
 /* ---- ipoib_multicast.c -------------------------------------------------- */
@@ -774,6 +894,105 @@ int ipoib_child_delete(struct ipoib_dev *parent, u16 number);
 void ipoib_children_open(struct ipoib_port *port);
 void ipoib_children_close(struct ipoib_port *port);
 void ipoib_port_unregister(struct ipoib_port *port);
+/* ---- ipoib_cm.c, ipoib_rc.c: see ipoib_cm.h ----------------------------- */
+
+/*
+ * A packet of more pieces than the HCA gathers is copied to a few large ones,
+ * if it takes at least the linear part and those.
+ */
+#define IPOIB_REPACK_SIZE	(PAGE_SIZE > 32768 ? PAGE_SIZE : 32768)
+#define IPOIB_REPACK_PAGES	DIV_ROUND_UP(65536, IPOIB_REPACK_SIZE)
+#define IPOIB_REPACK_SGE	(IPOIB_REPACK_PAGES + 1)
+
+#if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_CM)
+extern unsigned int ipoib_max_nonsrq_conn_qp;
+int ipoib_cm_init(struct ipoib_dev *dev);
+void ipoib_cm_exit(struct ipoib_dev *dev);
+int ipoib_cm_enable(struct ipoib_dev *dev);
+void ipoib_cm_disable(struct ipoib_dev *dev);
+int ipoib_cm_start(struct ipoib_dev *dev);
+void ipoib_cm_stop(struct ipoib_dev *dev);
+bool ipoib_cm_offload(struct ipoib_dev *dev);
+void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on);
+struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
+				     struct ipoib_neigh *neigh);
+void ipoib_link_destroy(struct ipoib_link *link);
+bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+		   struct ipoib_link *link);
+void ipoib_rc_flush(struct ipoib_txq *txq);
+void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget);
+void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
+			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+			  struct ipoib_rx_batch *batch);
+netdev_features_t ipoib_link_features(struct ipoib_link *link,
+				      struct sk_buff *skb,
+				      netdev_features_t features);
+netdev_features_t ipoib_datagram_features(struct ipoib_dev *dev,
+					  struct sk_buff *skb,
+					  netdev_features_t features);
+bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb);
+#define IPOIB_CM_STATS		16
+void ipoib_cm_get_stat_names(u8 *data);
+void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
+void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);
+#else
+static inline int ipoib_cm_init(struct ipoib_dev *dev) { return 0; }
+static inline void ipoib_cm_exit(struct ipoib_dev *dev) { }
+static inline int ipoib_cm_enable(struct ipoib_dev *dev)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline void ipoib_cm_disable(struct ipoib_dev *dev) { }
+static inline int ipoib_cm_start(struct ipoib_dev *dev) { return 0; }
+static inline void ipoib_cm_stop(struct ipoib_dev *dev) { }
+static inline bool ipoib_cm_offload(struct ipoib_dev *dev) { return false; }
+static inline void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on) { }
+static inline struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
+						   struct ipoib_neigh *neigh)
+{
+	return NULL;
+}
+
+static inline void ipoib_link_destroy(struct ipoib_link *link) { }
+static inline bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+				 struct ipoib_link *link)
+{
+	return false;
+}
+
+static inline void ipoib_rc_flush(struct ipoib_txq *txq) { }
+static inline void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget) { }
+static inline void ipoib_rc_rx_complete(struct ipoib_channel *ch,
+					struct ipoib_qp *qp,
+					struct ipoib_rx_slot *slot,
+					const struct ib_wc *wc,
+					struct ipoib_rx_batch *batch) { }
+static inline netdev_features_t
+ipoib_link_features(struct ipoib_link *link, struct sk_buff *skb,
+		    netdev_features_t features)
+{
+	return features;
+}
+
+static inline netdev_features_t
+ipoib_datagram_features(struct ipoib_dev *dev, struct sk_buff *skb,
+			netdev_features_t features)
+{
+	return features;
+}
+
+static inline bool ipoib_cm_fit_datagram(struct ipoib_txq *txq,
+					 struct sk_buff *skb)
+{
+	return true;
+}
+
+#define IPOIB_CM_STATS		0
+static inline void ipoib_cm_get_stat_names(u8 *data) { }
+static inline void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data) { }
+static inline void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev) { }
+#endif
 
 /* ---- ipoib_netlink.c, ipoib_sysfs.c, ipoib_ethtool.c, ipoib_fs.c -------- */
 

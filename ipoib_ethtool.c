@@ -55,16 +55,46 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"qp_restarts",
 };
 
+static const char ipoib_flag_names[][ETH_GSTRING_LEN] = {
+	"connected-offload",
+};
+
+#define IPOIB_FLAG_OFFLOAD	BIT(0)
+
 static int ipoib_get_sset_count(struct net_device *ndev, int set)
 {
-	return set == ETH_SS_STATS ? ARRAY_SIZE(ipoib_stat_names) :
-				     -EOPNOTSUPP;
+	switch (set) {
+	case ETH_SS_STATS:
+		return ARRAY_SIZE(ipoib_stat_names) + IPOIB_CM_STATS;
+	case ETH_SS_PRIV_FLAGS:
+		return ipoib_priv(ndev)->cm ? ARRAY_SIZE(ipoib_flag_names) : 0;
+	default:
+		return -EOPNOTSUPP;
+	}
 }
 
 static void ipoib_get_strings(struct net_device *ndev, u32 set, u8 *data)
 {
-	if (set == ETH_SS_STATS)
+	switch (set) {
+	case ETH_SS_STATS:
 		memcpy(data, ipoib_stat_names, sizeof(ipoib_stat_names));
+		ipoib_cm_get_stat_names(data + sizeof(ipoib_stat_names));
+		break;
+	case ETH_SS_PRIV_FLAGS:
+		memcpy(data, ipoib_flag_names, sizeof(ipoib_flag_names));
+		break;
+	}
+}
+
+static u32 ipoib_get_priv_flags(struct net_device *ndev)
+{
+	return ipoib_cm_offload(ipoib_priv(ndev)) ? IPOIB_FLAG_OFFLOAD : 0;
+}
+
+static int ipoib_set_priv_flags(struct net_device *ndev, u32 flags)
+{
+	ipoib_cm_set_offload(ipoib_priv(ndev), flags & IPOIB_FLAG_OFFLOAD);
+	return 0;
 }
 
 static void ipoib_get_ethtool_stats(struct net_device *ndev,
@@ -102,6 +132,7 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = dev->mcast.dropped;
 	*data++ = dev->ud.restarts;
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
+	ipoib_cm_get_stats(dev, data);
 }
 
 const struct ethtool_ops ipoib_ethtool_ops = {
@@ -111,4 +142,6 @@ const struct ethtool_ops ipoib_ethtool_ops = {
 	.get_sset_count		= ipoib_get_sset_count,
 	.get_strings		= ipoib_get_strings,
 	.get_ethtool_stats	= ipoib_get_ethtool_stats,
+	.get_priv_flags		= ipoib_get_priv_flags,
+	.set_priv_flags		= ipoib_set_priv_flags,
 };

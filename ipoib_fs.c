@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * debugfs: ipoib/<interface>_mcg and ipoib/<interface>_path
+ * debugfs: ipoib/<interface>_mcg, ipoib/<interface>_path and
+ * ipoib/<interface>_conn
  *
  * Files are named as the interface is; if another network namespace holds one
  * of the same name, the port's name is put in front.
@@ -73,6 +74,13 @@ static int path_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(path);
 
+static int conn_show(struct seq_file *m, void *unused)
+{
+	ipoib_cm_show(m, m->private);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(conn);
+
 #define IPOIB_FS_NAME	(IFNAMSIZ + IB_DEVICE_NAME_MAX + 24)
 
 static struct dentry *ipoib_fs_lookup(const char *base)
@@ -111,6 +119,9 @@ void ipoib_fs_add(struct ipoib_dev *dev)
 	}
 	dev->debugfs[0] = ipoib_fs_file(dev, prefix, "mcg", &mcg_fops);
 	dev->debugfs[1] = ipoib_fs_file(dev, prefix, "path", &path_fops);
+	if (dev->cm)
+		dev->debugfs[2] = ipoib_fs_file(dev, prefix, "conn",
+						&conn_fops);
 }
 
 /**
@@ -119,10 +130,12 @@ void ipoib_fs_add(struct ipoib_dev *dev)
  */
 void ipoib_fs_del(struct ipoib_dev *dev)
 {
-	debugfs_remove(dev->debugfs[0]);
-	debugfs_remove(dev->debugfs[1]);
-	dev->debugfs[0] = NULL;
-	dev->debugfs[1] = NULL;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(dev->debugfs); i++) {
+		debugfs_remove(dev->debugfs[i]);
+		dev->debugfs[i] = NULL;
+	}
 }
 
 void ipoib_fs_init(void)

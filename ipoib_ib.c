@@ -25,11 +25,7 @@
 #include "ipoib.h"
 #include "ipoib_trace.h"
 
-/* Room before the GRH, so that the IP header stands on a cache line. */
-#define IPOIB_RX_PAD		(NET_SKB_PAD - IPOIB_GRH_LEN - IPOIB_ENCAP_LEN)
 #define IPOIB_COPYBREAK		256
-/* Packets in flight beyond which a completion interrupt is asked for. */
-#define IPOIB_TX_ARM		16
 #define IPOIB_WR_MARKER		BIT_ULL(63)
 #define IPOIB_DRAIN_TIMEOUT	HZ
 
@@ -46,37 +42,41 @@ static u64 ipoib_rx_addr(struct ipoib_channel *ch, void *va)
 	return page_pool_get_dma_addr(page) + (va - page_address(page));
 }
 
-static void ipoib_rx_sync(struct ipoib_channel *ch, void *va, u32 len)
+/**
+ * ipoib_rx_sync - let the CPU see what the HCA wrote
+ * @ch: channel
+ * @va: where
+ * @len: octets
+ */
+void ipoib_rx_sync(struct ipoib_channel *ch, void *va, u32 len)
 {
 	if (!ib_uses_virt_dma(ch->port->ca))
 		ib_dma_sync_single_for_cpu(ch->port->ca, ipoib_rx_addr(ch, va),
 					   len, DMA_FROM_DEVICE);
 }
 
-static void *ipoib_rx_alloc(struct ipoib_channel *ch, u32 size)
+static void *ipoib_rx_alloc(struct page_pool *pool, u32 size)
 {
 	unsigned int offset;
 	struct page *page;
 
-	page = page_pool_dev_alloc_frag(ch->pool, &offset, size);
+	page = page_pool_dev_alloc_frag(pool, &offset, size);
 	return likely(page) ? page_address(page) + offset : NULL;
 }
 
-static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
+static bool ipoib_rx_slot_fill(const struct ipoib_rx_format *format,
 			       struct ipoib_rx_slot *slot)
 {
 	void *va;
+	u32 i;
 
-	if (!slot->head) {
-		va = ipoib_rx_alloc(ch, ch->head_size);
+	for (i = 0; i < format->num; i++) {
+		if (slot->buf[i])
+			continue;
+		va = ipoib_rx_alloc(format->pool[i], format->size[i]);
 		if (unlikely(!va))
 			return false;
-		slot->head = va + IPOIB_RX_PAD;
-	}
-	if (ch->tail_len && !slot->tail) {
-		slot->tail = ipoib_rx_alloc(ch, ch->tail_len);
-		if (unlikely(!slot->tail))
-			return false;
+		slot->buf[i] = i ? va : va + format->pad;
 	}
 	return true;
 }
@@ -84,19 +84,19 @@ static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
 /* Take up to a chain of free slots, give them buffers; how many? */
 static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 {
-	u32 n;
+	const struct ipoib_rx_format *format = rxq->format;
+	u32 n, i;
 
 	for (n = 0; n < IPOIB_POST_BATCH && n < rxq->nfree; n++) {
 		u32 idx = rxq->free[rxq->nfree - 1 - n];
 		struct ipoib_rx_slot *slot = &rxq->slots[idx];
 
-		if (!ipoib_rx_slot_fill(rxq->ch, slot))
+		if (!ipoib_rx_slot_fill(format, slot))
 			break;
 		rxq->wr[n].wr_id = idx;
-		rxq->sge[n][0].addr = ipoib_rx_addr(rxq->ch, slot->head);
-		if (slot->tail)
-			rxq->sge[n][1].addr = ipoib_rx_addr(rxq->ch,
-							    slot->tail);
+		for (i = 0; i < format->num; i++)
+			rxq->sge[n][i].addr = ipoib_rx_addr(rxq->ch,
+							    slot->buf[i]);
 	}
 	return n;
 }
@@ -162,30 +162,20 @@ void ipoib_channel_refill_timer(struct timer_list *t)
 	napi_schedule(&ch->napi);
 }
 
-/**
- * ipoib_rx_head_size - octets to allocate for the first part of a buffer
- * @head_len: octets of a datagram it shall take
- */
-u32 ipoib_rx_head_size(u32 head_len)
-{
-	return SKB_DATA_ALIGN(IPOIB_RX_PAD + IPOIB_GRH_LEN + head_len) +
-	       SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
-}
-
 /* Prepare the chain of requests once. */
 static void ipoib_rxq_link(struct ipoib_rxq *rxq)
 {
-	struct ipoib_channel *ch = rxq->ch;
-	u32 lkey = ch->port->pd->local_dma_lkey;
-	int i;
+	const struct ipoib_rx_format *format = rxq->format;
+	u32 lkey = rxq->ch->port->pd->local_dma_lkey;
+	int i, j;
 
 	for (i = 0; i < IPOIB_POST_BATCH; i++) {
-		rxq->sge[i][0].lkey = lkey;
-		rxq->sge[i][0].length = IPOIB_GRH_LEN + ch->head_len;
-		rxq->sge[i][1].lkey = lkey;
-		rxq->sge[i][1].length = ch->tail_len;
+		for (j = 0; j < format->num; j++) {
+			rxq->sge[i][j].lkey = lkey;
+			rxq->sge[i][j].length = format->len[j];
+		}
 		rxq->wr[i].sg_list = rxq->sge[i];
-		rxq->wr[i].num_sge = ch->tail_len ? 2 : 1;
+		rxq->wr[i].num_sge = format->num;
 		rxq->wr[i].next = i + 1 < IPOIB_POST_BATCH ?
 				  &rxq->wr[i + 1] : NULL;
 	}
@@ -195,12 +185,13 @@ static void ipoib_rxq_link(struct ipoib_rxq *rxq)
  * ipoib_rxq_alloc - make the slots of a receive queue, without buffers
  * @rxq: zeroed
  * @ch: channel that serves it
+ * @format: what its receives are made of
  * @size: slots, at most 65536
  * @used: slots in use at first, see ipoib_rxq_grow()
  * Return: 0 or -ENOMEM
  */
-int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size,
-		    u32 used)
+int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch,
+		    const struct ipoib_rx_format *format, u32 size, u32 used)
 {
 	u32 i;
 
@@ -217,6 +208,7 @@ int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch, u32 size,
 	rxq->want = used;
 	rxq->size = size;
 	rxq->ch = ch;
+	rxq->format = format;
 	INIT_LIST_HEAD(&rxq->dirty);
 	ipoib_rxq_link(rxq);
 	return 0;
@@ -237,11 +229,47 @@ void ipoib_rxq_grow(struct ipoib_rxq *rxq)
 	ipoib_rxq_refill(rxq);
 }
 
-static void ipoib_rx_put(struct ipoib_channel *ch, void *va)
+/* Receive queues are the NAPI's: keep that away for a while. */
+static void ipoib_channel_pause(struct ipoib_channel *ch)
 {
-	if (va)
-		page_pool_put_full_page(ch->pool, virt_to_head_page(va),
-					false);
+	mutex_lock(&ch->port->lock);
+	napi_disable(&ch->napi);
+}
+
+static void ipoib_channel_resume(struct ipoib_channel *ch)
+{
+	napi_enable(&ch->napi);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+	mutex_unlock(&ch->port->lock);
+}
+
+/**
+ * ipoib_rxq_fill - give a new receive queue its buffers
+ * @rxq: receive queue whose channel has users
+ *
+ * The NAPI alone may touch it, so it has to stand still.
+ *
+ * Context: process.
+ */
+void ipoib_rxq_fill(struct ipoib_rxq *rxq)
+{
+	ipoib_channel_pause(rxq->ch);
+	ipoib_rxq_refill(rxq);
+	ipoib_channel_resume(rxq->ch);
+}
+
+static void ipoib_rx_slot_free(const struct ipoib_rx_format *format,
+			       struct ipoib_rx_slot *slot)
+{
+	u32 i;
+
+	for (i = 0; i < format->num; i++)
+		if (slot->buf[i])
+			page_pool_put_full_page(format->pool[i],
+						virt_to_head_page(slot->buf[i]),
+						false);
 }
 
 /**
@@ -254,10 +282,8 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 {
 	u32 i;
 
-	for (i = 0; rxq->slots && i < rxq->size; i++) {
-		ipoib_rx_put(rxq->ch, rxq->slots[i].head);
-		ipoib_rx_put(rxq->ch, rxq->slots[i].tail);
-	}
+	for (i = 0; rxq->slots && i < rxq->used; i++)
+		ipoib_rx_slot_free(rxq->format, &rxq->slots[i]);
 	kvfree(rxq->slots);
 	kvfree(rxq->free);
 	rxq->slots = NULL;
@@ -265,13 +291,6 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 }
 
 /* ---- receive path ------------------------------------------------------- */
-
-/* Packets of one interface, counted once when another one's turn comes. */
-struct ipoib_rx_batch {
-	struct net_device *ndev;
-	u32 packets;
-	u32 bytes;
-};
 
 static void ipoib_rx_count(struct ipoib_rx_batch *batch)
 {
@@ -288,8 +307,12 @@ static void ipoib_rx_count(struct ipoib_rx_batch *batch)
 	batch->bytes = 0;
 }
 
-static noinline void ipoib_rx_error(struct ipoib_dev *dev,
-				    const struct ib_wc *wc)
+/**
+ * ipoib_rx_error - count a receive that failed
+ * @dev: interface
+ * @wc: completion
+ */
+noinline void ipoib_rx_error(struct ipoib_dev *dev, const struct ib_wc *wc)
 {
 	if (wc->status == IB_WC_WR_FLUSH_ERR)
 		return;
@@ -333,47 +356,63 @@ static bool ipoib_rx_multicast(struct ipoib_dev *dev, const struct ib_wc *wc,
 	return true;
 }
 
-/* The part of a datagram that did not fit the head. */
-static void ipoib_rx_add_tail(struct ipoib_channel *ch, struct sk_buff *skb,
-			      struct ipoib_rx_slot *slot, u32 len)
+/* What did not fit the first buffer. */
+static void ipoib_rx_add_frags(struct ipoib_rxq *rxq, struct sk_buff *skb,
+			       struct ipoib_rx_slot *slot, u32 len)
 {
-	struct page *page = virt_to_head_page(slot->tail);
+	const struct ipoib_rx_format *format = rxq->format;
+	struct page *page;
+	u32 i, n;
 
-	ipoib_rx_sync(ch, slot->tail, len);
-	skb_add_rx_frag(skb, 0, page, slot->tail - page_address(page), len,
-			ch->tail_len);
-	slot->tail = NULL;
+	for (i = 1; len; i++, len -= n) {
+		n = min(len, format->len[i]);
+		page = virt_to_head_page(slot->buf[i]);
+		ipoib_rx_sync(rxq->ch, slot->buf[i], n);
+		skb_add_rx_frag(skb, i - 1, page,
+				slot->buf[i] - page_address(page), n,
+				format->size[i]);
+		slot->buf[i] = NULL;
+	}
 }
 
-/*
- * Make an skb of a datagram of @len octets with its encapsulation.  In front
- * of it goes an empty link-layer address, as the stack expects of this kind
- * of device (dev->hard_header_len).
+/**
+ * ipoib_rx_skb - make an skb of a received packet
+ * @rxq: where it was received
+ * @slot: its buffers; those that become part of the skb are taken out
+ * @skip: octets before the encapsulation
+ * @len: octets with the encapsulation
+ *
+ * In front of it goes an empty link-layer address, as the stack expects of
+ * this kind of device (dev->hard_header_len).
+ *
+ * Context: the channel's NAPI; the first buffer has been synced.
+ * Return: skb with the data at the network header, or NULL
  */
-static struct sk_buff *ipoib_rx_skb(struct ipoib_channel *ch,
-				    struct ipoib_rx_slot *slot, u32 len)
+struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
+			     u32 skip, u32 len)
 {
-	u32 headlen = min(len, ch->head_len);
+	const struct ipoib_rx_format *format = rxq->format;
+	u32 headlen = min(len, format->len[0] - skip);
 	struct sk_buff *skb;
 	void *hdr;
 
 	if (len <= IPOIB_COPYBREAK + IPOIB_ENCAP_LEN) {
-		skb = napi_alloc_skb(&ch->napi, INFINIBAND_ALEN + len);
+		skb = napi_alloc_skb(&rxq->ch->napi, INFINIBAND_ALEN + len);
 		if (unlikely(!skb))
 			return NULL;
 		hdr = __skb_put(skb, INFINIBAND_ALEN + len);
-		memcpy(hdr + INFINIBAND_ALEN, slot->head + IPOIB_GRH_LEN, len);
+		memcpy(hdr + INFINIBAND_ALEN, slot->buf[0] + skip, len);
 	} else {
-		skb = napi_build_skb(slot->head - IPOIB_RX_PAD, ch->head_size);
+		skb = napi_build_skb(slot->buf[0] - format->pad,
+				     format->size[0]);
 		if (unlikely(!skb))
 			return NULL;
-		slot->head = NULL;
+		slot->buf[0] = NULL;
 		skb_mark_for_recycle(skb);
-		skb_reserve(skb, IPOIB_RX_PAD + IPOIB_GRH_LEN -
-				 INFINIBAND_ALEN);
+		skb_reserve(skb, format->pad + skip - INFINIBAND_ALEN);
 		hdr = __skb_put(skb, INFINIBAND_ALEN + headlen);
 		if (len > headlen)
-			ipoib_rx_add_tail(ch, skb, slot, len - headlen);
+			ipoib_rx_add_frags(rxq, skb, slot, len - headlen);
 	}
 	memset(hdr, 0, INFINIBAND_ALEN);
 	skb_reset_mac_header(skb);
@@ -381,25 +420,52 @@ static struct sk_buff *ipoib_rx_skb(struct ipoib_channel *ch,
 	return skb;
 }
 
-static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_dev *dev,
+/**
+ * ipoib_rx_deliver - hand a received packet to the stack and count it
+ * @ch: channel
+ * @ndev: interface
+ * @skb: packet
+ * @proto: Ethertype
+ * @batch: counts
+ *
+ * Context: the channel's NAPI.
+ */
+void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
+		      struct sk_buff *skb, __be16 proto,
+		      struct ipoib_rx_batch *batch)
+{
+	skb->protocol = proto;
+	skb->dev = ndev;
+	if (batch->ndev != ndev) {
+		ipoib_rx_count(batch);
+		batch->ndev = ndev;
+	}
+	batch->packets++;
+	batch->bytes += skb->len;
+	napi_gro_receive(&ch->napi, skb);
+}
+
+static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_qp *qp,
 			    struct ipoib_rx_slot *slot, const struct ib_wc *wc,
 			    struct ipoib_rx_batch *batch)
 {
+	struct ipoib_encap *encap = slot->buf[0] + IPOIB_GRH_LEN;
+	u32 head_len = qp->rxq->format->len[0] - IPOIB_GRH_LEN;
+	struct ipoib_dev *dev = qp->dev;
 	struct net_device *ndev = dev->ndev;
-	struct ipoib_encap *encap = slot->head + IPOIB_GRH_LEN;
 	u8 type = PACKET_HOST;
 	struct sk_buff *skb;
 	__be16 proto;
 	u32 len;
 
-	ipoib_rx_sync(ch, slot->head, IPOIB_GRH_LEN + ch->head_len);
+	ipoib_rx_sync(ch, slot->buf[0], IPOIB_GRH_LEN + head_len);
 	if (unlikely(wc->byte_len < IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)) {
 		DEV_STATS_INC(ndev, rx_errors);
 		DEV_STATS_INC(ndev, rx_length_errors);
 		return;
 	}
 	if (wc->wc_flags & IB_WC_GRH) {
-		const struct ib_grh *grh = slot->head;
+		const struct ib_grh *grh = slot->buf[0];
 
 		if (grh->dgid.raw[0] == 0xff &&
 		    !ipoib_rx_multicast(dev, wc, grh, &type))
@@ -411,27 +477,18 @@ static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_dev *dev,
 		       wc->src_qp);
 	proto = encap->proto;
 	ipoib_rx_learn(dev, proto, encap + 1,
-		       min(len, ch->head_len) - IPOIB_ENCAP_LEN, wc->slid);
+		       min(len, head_len) - IPOIB_ENCAP_LEN, wc->slid);
 
-	skb = ipoib_rx_skb(ch, slot, len);
+	skb = ipoib_rx_skb(qp->rxq, slot, IPOIB_GRH_LEN, len);
 	if (unlikely(!skb)) {
 		DEV_STATS_INC(ndev, rx_dropped);
 		return;
 	}
-	skb->protocol = proto;
 	skb->pkt_type = type;
-	skb->dev = ndev;
 	if (wc->wc_flags & IB_WC_IP_CSUM_OK &&
 	    likely(ndev->features & NETIF_F_RXCSUM))
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
-
-	if (batch->ndev != ndev) {
-		ipoib_rx_count(batch);
-		batch->ndev = ndev;
-	}
-	batch->packets++;
-	batch->bytes += skb->len;
-	napi_gro_receive(&ch->napi, skb);
+	ipoib_rx_deliver(ch, ndev, skb, proto, batch);
 }
 
 static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
@@ -442,15 +499,18 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 	struct ipoib_rx_slot *slot;
 
 	/* Anything that is not outstanding is left over from a rebuilt QP. */
-	if (unlikely(wc->wr_id >= rxq->size))
+	if (unlikely(!rxq || wc->wr_id >= rxq->size))
 		return;
 	slot = &rxq->slots[wc->wr_id];
 	if (unlikely(!slot->posted))
 		return;
 	slot->posted = false;
+	rxq->taken++;
 
-	if (likely(wc->status == IB_WC_SUCCESS))
-		ipoib_rx_packet(ch, qp->dev, slot, wc, batch);
+	if (qp->kind != IPOIB_QP_UD)
+		ipoib_rc_rx_complete(ch, qp, slot, wc, batch);
+	else if (likely(wc->status == IB_WC_SUCCESS))
+		ipoib_rx_packet(ch, qp, slot, wc, batch);
 	else
 		ipoib_rx_error(qp->dev, wc);
 
@@ -492,6 +552,17 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
 	return done;
 }
 
+/* A queue of which one poll took more than half is too short. */
+static void ipoib_rxq_stretch(struct ipoib_rxq *rxq)
+{
+	if (rxq->elastic && rxq->taken > rxq->used / 2 &&
+	    rxq->used < rxq->size) {
+		rxq->want = min(2 * rxq->used, rxq->size);
+		ipoib_rxq_grow(rxq);
+	}
+	rxq->taken = 0;
+}
+
 static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 {
 	struct ipoib_rxq *rxq, *next;
@@ -500,6 +571,7 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 	list_splice_init(&ch->dirty, &dirty);
 	list_for_each_entry_safe(rxq, next, &dirty, dirty) {
 		list_del_init(&rxq->dirty);
+		ipoib_rxq_stretch(rxq);
 		ipoib_rxq_refill(rxq);
 	}
 }
@@ -508,33 +580,55 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 
 static u32 ipoib_txq_free(const struct ipoib_txq *txq)
 {
-	return ipoib_ring_free(txq->size, txq->head, READ_ONCE(txq->tail));
+	return ipoib_ring_free(txq->ring.size, txq->head, READ_ONCE(txq->tail));
 }
 
-static void ipoib_tx_unmap(struct ipoib_txq *txq, struct ipoib_tx_slot *slot)
+/**
+ * ipoib_tx_unmap - take a packet back from the HCA
+ * @ring: ring it is in
+ * @slot: its slot
+ */
+void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot)
 {
-	struct ib_device *ca = txq->dev->port->ca;
 	struct ipoib_tx_map *map;
 	u32 i;
 
 	if (!slot->nmap)
 		return;
-	map = &txq->map[(slot - txq->slots) * IPOIB_MAX_SGE];
+	map = &ring->map[(slot - ring->slots) * IPOIB_MAX_SGE];
 	for (i = 0; i < slot->nmap; i++)
-		ib_dma_unmap_page(ca, map[i].addr, map[i].len, DMA_TO_DEVICE);
+		ib_dma_unmap_page(ring->ca, map[i].addr, map[i].len,
+				  DMA_TO_DEVICE);
+}
+
+/**
+ * ipoib_tx_count - count packets that were sent
+ * @ndev: interface
+ * @packets: how many
+ * @bytes: their octets
+ *
+ * Context: BHs disabled.
+ */
+void ipoib_tx_count(struct net_device *ndev, u32 packets, u32 bytes)
+{
+	struct pcpu_sw_netstats *stats = this_cpu_ptr(ndev->tstats);
+
+	u64_stats_update_begin(&stats->syncp);
+	u64_stats_add(&stats->tx_packets, packets);
+	u64_stats_add(&stats->tx_bytes, bytes);
+	u64_stats_update_end(&stats->syncp);
 }
 
 /* Retire the packets before sequence number @end. */
 static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 {
 	u32 tail = txq->tail, packets = 0, bytes = 0;
-	struct pcpu_sw_netstats *stats;
 
 	for (; tail != end; tail++) {
 		struct ipoib_tx_slot *slot =
-			&txq->slots[tail & (txq->size - 1)];
+			&txq->ring.slots[tail & (txq->ring.size - 1)];
 
-		ipoib_tx_unmap(txq, slot);
+		ipoib_tx_unmap(&txq->ring, slot);
 		packets++;
 		bytes += slot->bytes;
 		napi_consume_skb(slot->skb, budget);
@@ -542,17 +636,13 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 	if (!packets)
 		return;
 
-	stats = this_cpu_ptr(txq->dev->ndev->tstats);
-	u64_stats_update_begin(&stats->syncp);
-	u64_stats_add(&stats->tx_packets, packets);
-	u64_stats_add(&stats->tx_bytes, bytes);
-	u64_stats_update_end(&stats->syncp);
+	ipoib_tx_count(txq->dev->ndev, packets, bytes);
 
 	/* Pairs with READ_ONCE() in ipoib_txq_free() */
 	WRITE_ONCE(txq->tail, tail);
 	txq->done.reaps++;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
-				   ipoib_txq_free(txq), txq->size / 4,
+				   ipoib_txq_free(txq), txq->ring.size / 4,
 				   !READ_ONCE(txq->dev->ud.running));
 }
 
@@ -583,6 +673,10 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 		complete(&qp->drained);
 		return;
 	}
+	if (qp->kind != IPOIB_QP_UD) {
+		ipoib_rc_tx_complete(wc, budget);
+		return;
+	}
 	/* Not in flight: left over from a rebuilt QP. */
 	if (unlikely(!ipoib_ring_holds(READ_ONCE(txq->head), txq->tail, seq)))
 		return;
@@ -610,13 +704,41 @@ static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
 	return done;
 }
 
+/*
+ * What was handed to a connection is done with as far as BQL is concerned:
+ * how long the peer takes is no business of the queue that all peers share.
+ */
+static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
+{
+	u32 packets, bytes;
+
+	/* Before the counters are read, fully ordered: what comes is listed. */
+	test_and_clear_bit(0, &txq->bql_listed);
+	packets = READ_ONCE(txq->rc_packets) - txq->bql_packets;
+	bytes = READ_ONCE(txq->rc_bytes) - txq->bql_bytes;
+	if (!packets)
+		return;
+	txq->bql_packets += packets;
+	txq->bql_bytes += bytes;
+	__netif_txq_completed_wake(txq->nq, packets, bytes,
+				   ipoib_txq_free(txq), txq->ring.size / 4,
+				   !READ_ONCE(txq->dev->ud.running));
+}
+
 static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
 {
+	struct ipoib_txq *txq, *next;
+	struct llist_node *handed;
 	struct ipoib_cq *cq;
 	int done = 0;
 
 	list_for_each_entry_rcu(cq, &ch->tx_cqs.list, entry)
 		done += ipoib_tx_reap_cq(ch, cq, budget);
+	if (!llist_empty(&ch->bql)) {
+		handed = llist_del_all(&ch->bql);
+		llist_for_each_entry_safe(txq, next, handed, bql)
+			ipoib_txq_complete_handed(txq);
+	}
 	return done;
 }
 
@@ -683,18 +805,19 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 
 /* ---- transmit path ------------------------------------------------------ */
 
-/*
+/**
+ * ipoib_txq_watch - have completions reaped in time
+ * @txq: queue that has posted, its TX lock held
+ * @cq: where they are reported
+ * @arm: so much is in flight that an interrupt is worth it
+ *
  * Completions are mostly reaped by the polls that receiving brings about, and
  * raise no interrupt of their own.  One is asked for when the queue fills;
  * for the rest a timer of one tick bounds the delay.
  */
-static void ipoib_txq_watch(struct ipoib_txq *txq)
+void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm)
 {
-	struct ipoib_cq *cq = txq->cq;
-
-	if (netif_xmit_stopped(txq->nq) ||
-	    (txq->head - READ_ONCE(txq->tail) >= IPOIB_TX_ARM &&
-	     !READ_ONCE(cq->armed))) {
+	if (arm) {
 		WRITE_ONCE(cq->armed, true);
 		txq->stat.arms++;
 		if (ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
@@ -707,12 +830,25 @@ static void ipoib_txq_watch(struct ipoib_txq *txq)
 	}
 }
 
+/**
+ * ipoib_txq_handed - packets were handed to a connection
+ * @txq: queue whose counters say so, its TX lock held
+ */
+void ipoib_txq_handed(struct ipoib_txq *txq)
+{
+	if (!test_and_set_bit(0, &txq->bql_listed))
+		llist_add(&txq->bql, &txq->ch->bql);
+	if (netif_xmit_stopped(txq->nq))
+		napi_schedule(&txq->ch->napi);
+}
+
 static void ipoib_txq_timer(struct timer_list *t)
 {
 	struct ipoib_txq *txq = container_of(t, struct ipoib_txq, timer);
-	u32 tail = READ_ONCE(txq->tail);
+	u32 tail = READ_ONCE(txq->tail) + READ_ONCE(txq->rc_done);
 
-	if (READ_ONCE(txq->head) == tail)
+	if (READ_ONCE(txq->head) == READ_ONCE(txq->tail) &&
+	    !atomic_read(&txq->rc_flying) && !test_bit(0, &txq->bql_listed))
 		return;
 	txq->idle = ipoib_tx_idle(txq->idle, tail != txq->timer_tail);
 	txq->timer_tail = tail;
@@ -741,45 +877,68 @@ static void ipoib_txq_post(struct ipoib_txq *txq)
 	if (txq->chained < IPOIB_POST_BATCH)
 		last->ud.wr.next = &last[1].ud.wr;
 	txq->chained = 0;
-	ipoib_txq_watch(txq);
+	ipoib_txq_watch(txq, txq->cq, netif_xmit_stopped(txq->nq) ||
+			ipoib_tx_should_arm(txq->cq, txq->head -
+					    READ_ONCE(txq->tail)));
 }
 
 /**
- * ipoib_ud_kick - post what waits for more that did not come
+ * ipoib_txq_flush - post all that waits for more
+ * @txq: transmit queue, its TX lock held
+ */
+void ipoib_txq_flush(struct ipoib_txq *txq)
+{
+	if (txq->chained)
+		ipoib_txq_post(txq);
+	if (txq->rc)
+		ipoib_rc_flush(txq);
+}
+
+/**
+ * ipoib_txq_kick - post what waits for more that did not come
  * @txq: transmit queue, its TX lock held
  *
  * To be called when a packet that the stack said would follow ends elsewhere.
  */
-void ipoib_ud_kick(struct ipoib_txq *txq)
+void ipoib_txq_kick(struct ipoib_txq *txq)
 {
-	if (txq->chained && !netdev_xmit_more())
-		ipoib_txq_post(txq);
+	if (!netdev_xmit_more())
+		ipoib_txq_flush(txq);
 }
 
 /* Note a piece of the request under construction. */
-static bool ipoib_tx_sge(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
-			 struct ib_sge *sge, u64 addr, u32 len)
+static bool ipoib_tx_sge(struct ipoib_tx_ring *ring,
+			 struct ipoib_tx_slot *slot, struct ib_sge *sge,
+			 u64 addr, u32 len)
 {
 	struct ipoib_tx_map *map;
 
 	sge->addr = addr;
 	sge->length = len;
-	if (!txq->map)
+	if (!ring->map)
 		return true;
-	if (unlikely(ib_dma_mapping_error(txq->dev->port->ca, addr)))
+	if (unlikely(ib_dma_mapping_error(ring->ca, addr)))
 		return false;
-	map = &txq->map[(slot - txq->slots) * IPOIB_MAX_SGE + slot->nmap++];
+	map = &ring->map[(slot - ring->slots) * IPOIB_MAX_SGE + slot->nmap++];
 	map->addr = addr;
 	map->len = len;
 	return true;
 }
 
-/* Fill in the gather list behind the first @hlen octets; entries or -errno. */
-static int ipoib_tx_map(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
-			struct ib_sge *sge, struct sk_buff *skb, u32 hlen)
+/**
+ * ipoib_tx_map - fill in the gather list of a packet
+ * @ring: ring it goes to
+ * @slot: its slot
+ * @sge: result
+ * @skb: packet
+ * @hlen: octets at its beginning to leave out
+ * Return: entries, or -EIO
+ */
+int ipoib_tx_map(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
+		 struct ib_sge *sge, struct sk_buff *skb, u32 hlen)
 {
 	const struct skb_shared_info *info = skb_shinfo(skb);
-	struct ib_device *ca = txq->dev->port->ca;
+	struct ib_device *ca = ring->ca;
 	u32 len = skb_headlen(skb) - hlen;
 	int i, n = 0;
 	u64 addr;
@@ -788,7 +947,7 @@ static int ipoib_tx_map(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
 	if (len) {
 		addr = ib_dma_map_single(ca, skb->data + hlen, len,
 					 DMA_TO_DEVICE);
-		if (!ipoib_tx_sge(txq, slot, &sge[n++], addr, len))
+		if (!ipoib_tx_sge(ring, slot, &sge[n++], addr, len))
 			goto err_unmap;
 	}
 	for (i = 0; i < info->nr_frags; i++) {
@@ -797,13 +956,13 @@ static int ipoib_tx_map(struct ipoib_txq *txq, struct ipoib_tx_slot *slot,
 		len = skb_frag_size(frag);
 		addr = ib_dma_map_page(ca, skb_frag_page(frag),
 				       skb_frag_off(frag), len, DMA_TO_DEVICE);
-		if (!ipoib_tx_sge(txq, slot, &sge[n++], addr, len))
+		if (!ipoib_tx_sge(ring, slot, &sge[n++], addr, len))
 			goto err_unmap;
 	}
 	return n;
 
 err_unmap:
-	ipoib_tx_unmap(txq, slot);
+	ipoib_tx_unmap(ring, slot);
 	return -EIO;
 }
 
@@ -832,12 +991,16 @@ static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
 netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			  struct ipoib_ah *ah, u32 qpn)
 {
-	struct ipoib_tx_slot *slot = &txq->slots[txq->head & (txq->size - 1)];
+	struct ipoib_tx_slot *slot = &txq->ring.slots[txq->head & (txq->ring.size - 1)];
 	struct ipoib_tx_wr *w = &txq->chain[txq->chained];
 	struct ipoib_dev *dev = txq->dev;
 	int hlen = 0, n;
 	bool kick;
 
+	if (unlikely(dev->connected) && !ipoib_cm_fit_datagram(txq, skb)) {
+		ipoib_txq_kick(txq);
+		return NETDEV_TX_OK;
+	}
 	__skb_pull(skb, INFINIBAND_ALEN);
 	if (unlikely(!READ_ONCE(dev->ud.running)))
 		goto drop;
@@ -852,7 +1015,7 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 		w->ud.wr.opcode = IB_WR_SEND;
 	}
 
-	n = ipoib_tx_map(txq, slot, w->sge, skb, hlen);
+	n = ipoib_tx_map(&txq->ring, slot, w->sge, skb, hlen);
 	if (unlikely(n < 0)) {
 		txq->stat.map_errors++;
 		goto drop;
@@ -876,17 +1039,19 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	kick = __netdev_tx_sent_queue(txq->nq, skb->len, netdev_xmit_more());
 	/* The last place is for the marker of a drain. */
 	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 2,
-					   txq->size / 4))) {
+					   txq->ring.size / 4))) {
 		txq->stat.stops++;
 		kick = true;
 	}
-	if (kick || txq->chained == IPOIB_POST_BATCH)
+	if (kick)
+		ipoib_txq_flush(txq);
+	else if (txq->chained == IPOIB_POST_BATCH)
 		ipoib_txq_post(txq);
 	return NETDEV_TX_OK;
 
 drop:
 	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
-	ipoib_ud_kick(txq);
+	ipoib_txq_kick(txq);
 	return NETDEV_TX_OK;
 }
 
@@ -908,16 +1073,51 @@ static void ipoib_txq_link(struct ipoib_txq *txq)
 	}
 }
 
+/**
+ * ipoib_tx_ring_alloc - make a ring
+ * @ring: zeroed
+ * @ca: HCA
+ * @size: packets, a power of two
+ * Return: 0 or -ENOMEM
+ */
+int ipoib_tx_ring_alloc(struct ipoib_tx_ring *ring, struct ib_device *ca,
+			u32 size)
+{
+	ring->ca = ca;
+	ring->size = size;
+	ring->slots = kvzalloc_objs(*ring->slots, size);
+	if (!ib_uses_virt_dma(ca))
+		ring->map = kvcalloc(size, IPOIB_MAX_SGE * sizeof(*ring->map),
+				     GFP_KERNEL);
+	if (ring->slots && (ring->map || ib_uses_virt_dma(ca)))
+		return 0;
+	ipoib_tx_ring_free(ring);
+	return -ENOMEM;
+}
+
+/**
+ * ipoib_tx_ring_free - undo ipoib_tx_ring_alloc(); the ring is empty
+ * @ring: ring, or zeroed
+ */
+void ipoib_tx_ring_free(struct ipoib_tx_ring *ring)
+{
+	kvfree(ring->slots);
+	kvfree(ring->map);
+	ring->slots = NULL;
+	ring->map = NULL;
+}
+
 static void ipoib_txq_destroy(struct ipoib_txq *txq)
 {
-	kvfree(txq->slots);
-	kvfree(txq->map);
+	ipoib_tx_ring_free(&txq->ring);
 	kfree(txq->chain);
+	kfree(txq->rc);
 	kfree(txq);
 }
 
 static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 {
+	u32 size = dev->port->sendq_size;
 	struct ipoib_txq *txq;
 
 	txq = kzalloc_obj(*txq);
@@ -926,18 +1126,12 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 	txq->dev = dev;
 	txq->ch = &dev->port->channel;
 	txq->nq = netdev_get_tx_queue(dev->ndev, 0);
-	txq->size = ipoib_is_child(dev) ?
-		    ipoib_child_sendq(dev->port->sendq_size) :
-		    dev->port->sendq_size;
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
-	txq->slots = kvzalloc_objs(*txq->slots, txq->size);
 	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
-	if (!ib_uses_virt_dma(dev->port->ca))
-		txq->map = kvcalloc(txq->size,
-				    IPOIB_MAX_SGE * sizeof(*txq->map),
-				    GFP_KERNEL);
-	if (!txq->slots || !txq->chain ||
-	    (!txq->map && !ib_uses_virt_dma(dev->port->ca))) {
+	if (ipoib_is_child(dev))
+		size = ipoib_child_sendq(size);
+	if (!txq->chain ||
+	    ipoib_tx_ring_alloc(&txq->ring, dev->port->ca, size)) {
 		ipoib_txq_destroy(txq);
 		return NULL;
 	}
@@ -951,6 +1145,8 @@ static void ipoib_txq_purge(struct ipoib_txq *txq)
 	local_bh_disable();
 	ipoib_txq_retire(txq, txq->head, 0);
 	local_bh_enable();
+	txq->bql_packets = txq->rc_packets;
+	txq->bql_bytes = txq->rc_bytes;
 	netdev_tx_reset_queue(txq->nq);
 }
 
@@ -990,7 +1186,7 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 		.event_handler = ipoib_ud_qp_event,
 		.qp_context = &ud->qp,
 		.srq = ud->qp.rxq->srq,
-		.cap.max_send_wr = ud->txq->size,
+		.cap.max_send_wr = ud->txq->ring.size,
 		.cap.max_send_sge = ud->max_sge,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_UD,
@@ -1001,7 +1197,7 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 
 	if (!attr.srq) {
 		attr.cap.max_recv_wr = ud->qp.rxq->size;
-		attr.cap.max_recv_sge = ch->tail_len ? 2 : 1;
+		attr.cap.max_recv_sge = ch->format.num;
 	}
 	ret = ipoib_cq_get(ch, &ud->cqs, attr.cap.max_send_wr,
 			   attr.cap.max_recv_wr);
@@ -1045,6 +1241,7 @@ static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 	if (!ud->rxq)
 		return -ENOMEM;
 	ret = ipoib_rxq_alloc(ud->rxq, &dev->port->channel,
+			      &dev->port->channel.format,
 			      dev->port->recvq_size, dev->port->recvq_size);
 	if (ret) {
 		kfree(ud->rxq);
@@ -1151,33 +1348,6 @@ static int ipoib_ud_set_state(struct ipoib_dev *dev, enum ib_qp_state state)
 	return ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_STATE);
 }
 
-/* A private queue is the NAPI's, as all are: keep that away for a while. */
-static void ipoib_channel_pause(struct ipoib_channel *ch)
-{
-	mutex_lock(&ch->port->lock);
-	napi_disable(&ch->napi);
-}
-
-static void ipoib_channel_resume(struct ipoib_channel *ch)
-{
-	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
-	mutex_unlock(&ch->port->lock);
-}
-
-static void ipoib_ud_fill_private(struct ipoib_dev *dev)
-{
-	struct ipoib_channel *ch = &dev->port->channel;
-
-	if (!dev->ud.rxq)
-		return;
-	ipoib_channel_pause(ch);
-	ipoib_rxq_refill(dev->ud.rxq);
-	ipoib_channel_resume(ch);
-}
-
 /* What a private queue had posted is gone with the reset. */
 static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 {
@@ -1227,37 +1397,46 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 		ipoib_ud_set_state(dev, IB_QPS_RESET);
 		return ret;
 	}
-	ipoib_ud_fill_private(dev);
+	if (ud->rxq)
+		ipoib_rxq_fill(ud->rxq);
 	WRITE_ONCE(ud->running, true);
 	netif_tx_wake_all_queues(dev->ndev);
 	return 0;
 }
 
-/* To ERR, with a marker behind everything that the QP owes. */
-static bool ipoib_ud_mark(struct ipoib_dev *dev)
+/**
+ * ipoib_qp_drain - take a QP to ERR and have its end reported
+ * @qp: QP whose channel has users
+ * @marker: request to put behind all others; its number and flags are set here
+ *
+ * @qp->drained completes when everything the QP owed has been reported.
+ *
+ * Context: process.
+ * Return: 0, or -errno if that will not happen
+ */
+int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker)
 {
-	struct ipoib_ud *ud = &dev->ud;
-	struct ib_ud_wr marker = {
-		.wr.wr_id = IPOIB_WR_MARKER,
-		.wr.opcode = IB_WR_SEND,
-		.wr.send_flags = IB_SEND_SIGNALED,
-		.ah = dev->port->marker_ah,
-		.remote_qpn = 1,
-		.port_num = dev->port->num,
-	};
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct ipoib_channel *ch = &qp->dev->port->channel;
 	const struct ib_send_wr *bad;
+	int ret;
 
-	reinit_completion(&ud->qp.drained);
-	if (ipoib_ud_set_state(dev, IB_QPS_ERR))
-		return false;
-	if (ib_post_send(ud->qp.ib, &marker.wr, &bad))
-		return false;
+	reinit_completion(&qp->drained);
+	ret = ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
+	if (ret)
+		return ret;
+	marker->wr.wr_id = IPOIB_WR_MARKER;
+	marker->wr.opcode = IB_WR_SEND;
+	marker->wr.send_flags = IB_SEND_SIGNALED;
+	ret = ib_post_send(qp->ib, &marker->wr, &bad);
+	if (ret)
+		return ret;
 	local_bh_disable();
-	if (ib_req_notify_cq(ud->cqs.tx->ib, IB_CQ_NEXT_COMP |
+	if (ib_req_notify_cq(qp->ib->send_cq, IB_CQ_NEXT_COMP |
 			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-		napi_schedule(&dev->port->channel.napi);
+		napi_schedule(&ch->napi);
 	local_bh_enable();
-	return true;
+	return 0;
 }
 
 /**
@@ -1269,6 +1448,11 @@ static bool ipoib_ud_mark(struct ipoib_dev *dev)
 void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
+	struct ib_ud_wr marker = {
+		.ah = dev->port->marker_ah,
+		.remote_qpn = 1,
+		.port_num = dev->port->num,
+	};
 
 	lockdep_assert_held(&dev->ud.lock);
 	if (!ud->running)
@@ -1276,7 +1460,7 @@ void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 	WRITE_ONCE(ud->running, false);
 	netif_tx_disable(dev->ndev);
 	ud->stopping = true;
-	ud->marked = ipoib_ud_mark(dev);
+	ud->marked = !ipoib_qp_drain(&ud->qp, &marker);
 }
 
 /* Wait until everything the QP owes was handled; bounded. */

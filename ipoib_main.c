@@ -11,13 +11,16 @@
  *	rtnl
  *	ipoib_dev.lock		open, stop, events of an interface
  *	ipoib_ud.lock		state of the QP, multicast attachments
+ *	ipoib_cm.run		life of connections (not with ipoib_ud.lock)
  *	ipoib_port.lock		interfaces of a port, users of its channel
  *	ipoib_port.answer_lock	answers of the SA (taken alone)
  *	netdev TX lock, address list lock
  *	ipoib_mcasts.lock
  *	ipoib_port.path_lock
+ *	ipoib_link.lock		a neighbour's connection
+ *	ipoib_cm.lock		connections of an interface
  *
- * The first five are mutexes, the rest spinlocks taken with BHs disabled.
+ * The first six are mutexes, the rest spinlocks taken with BHs disabled.
  * Work that takes rtnl (ipoib_dev.link_work) holds a reference on the device
  * and is never waited for; rtnl is never held while waiting for the fabric.
  */
@@ -120,7 +123,7 @@ static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
 drop:
 	ipoib_dbg_data(dev, "not a packet we carry\n");
 	ipoib_drop(ndev, skb, SKB_DROP_REASON_UNHANDLED_PROTO);
-	ipoib_ud_kick(txq);
+	ipoib_txq_kick(txq);
 	return NETDEV_TX_OK;
 }
 
@@ -169,8 +172,11 @@ static netdev_features_t ipoib_features_check(struct sk_buff *skb,
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
 	/* More pieces than the HCA can gather: the core makes them fewer. */
-	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge))
+	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge) &&
+	    !(dev->connected && dev->ud.max_sge >= IPOIB_REPACK_SGE))
 		features &= ~(NETIF_F_SG | NETIF_F_GSO_MASK);
+	if (dev->connected && skb_is_gso(skb))
+		features = ipoib_neigh_features(dev, skb, features);
 	return features;
 }
 
@@ -224,7 +230,7 @@ static void ipoib_dev_addr(const struct ipoib_dev *dev, u8 *addr)
 {
 	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
 
-	ipoib_addr_fill(addr, qpn, &dev->local_gid);
+	ipoib_addr_fill(addr, qpn, &dev->local_gid, dev->connected);
 }
 
 static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
@@ -245,6 +251,9 @@ void ipoib_dev_link_up(struct ipoib_dev *dev)
 
 static u32 ipoib_effective_mtu(const struct ipoib_dev *dev)
 {
+	/* In connected mode it is the neighbours that limit it. */
+	if (dev->connected)
+		return dev->admin_mtu;
 	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
 }
 
@@ -290,6 +299,15 @@ static void ipoib_dev_link_work(struct work_struct *work)
 
 /* ---- up and down -------------------------------------------------------- */
 
+static void ipoib_dev_start_connected(struct ipoib_dev *dev)
+{
+	int ret = ipoib_cm_start(dev);
+
+	if (ret)
+		netdev_warn(dev->ndev, "peers can't connect: %pe\n",
+			    ERR_PTR(ret));
+}
+
 /* Start the QP and join; without the P_Key that waits for it to appear. */
 static int ipoib_dev_up(struct ipoib_dev *dev)
 {
@@ -302,6 +320,8 @@ static int ipoib_dev_up(struct ipoib_dev *dev)
 	mutex_unlock(&dev->ud.lock);
 	if (ret)
 		return ret;
+	if (dev->connected)
+		ipoib_dev_start_connected(dev);
 	ipoib_neigh_open(dev);
 	ipoib_mcast_start(dev);
 	return 0;
@@ -313,6 +333,8 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 	netif_carrier_off(dev->ndev);
 	ipoib_mcast_stop(dev);
 	ipoib_neigh_stop(dev);
+	if (dev->connected)
+		ipoib_cm_stop(dev);
 	mutex_lock(&dev->ud.lock);
 	ipoib_ud_stop(dev);
 	mutex_unlock(&dev->ud.lock);
@@ -509,7 +531,7 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 	if (!dev->setting_mtu)
 		dev->admin_mtu = mtu;
 	WRITE_ONCE(ndev->mtu, ipoib_effective_mtu(dev));
-	if (ndev->mtu < mtu)
+	if (!dev->connected && ndev->mtu < mtu)
 		netdev_info(ndev, "MTU is %u, more than that the broadcast group does not allow\n",
 			    ndev->mtu);
 	return 0;
@@ -534,6 +556,152 @@ int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on)
 	ipoib_mcast_resync(dev);
 	return 0;
 }
+
+/* ---- mode --------------------------------------------------------------- */
+
+static netdev_features_t ipoib_datagram_offloads(const struct ib_device *ca)
+{
+	netdev_features_t features = 0;
+
+	if (ca->attrs.max_send_sge > 1)
+		features |= NETIF_F_SG;
+	if (ca->attrs.device_cap_flags & IB_DEVICE_UD_IP_CSUM) {
+		features |= NETIF_F_IP_CSUM | NETIF_F_RXCSUM;
+		if (ca->attrs.kernel_cap_flags & IBK_UD_TSO)
+			features |= NETIF_F_TSO;
+	}
+	return features;
+}
+
+/* What a connection to one of our own can be left with. */
+static netdev_features_t ipoib_connected_offloads(struct ipoib_dev *dev)
+{
+	const struct ib_device *ca = dev->port->ca;
+	netdev_features_t features;
+
+	features = ipoib_datagram_offloads(ca) & (NETIF_F_SG | NETIF_F_RXCSUM);
+	if (!ipoib_cm_offload(dev))
+		return features;
+	features |= NETIF_F_HW_CSUM;
+	if (features & NETIF_F_SG)
+		features |= NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN |
+			    NETIF_F_GSO_UDP_L4;
+	return features;
+}
+
+/**
+ * ipoib_dev_update_features - tell the stack what the mode offers
+ * @dev: interface
+ *
+ * What is new is on; what was there before is as it was.
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_update_features(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	netdev_features_t old = ndev->hw_features, new;
+
+	new = dev->connected ? ipoib_connected_offloads(dev) :
+			       ipoib_datagram_offloads(dev->port->ca);
+	/* What the core does by itself, such as GSO, is not ours to take. */
+	new |= old & NETIF_F_SOFT_FEATURES;
+	ndev->hw_features = new;
+	/* What can't be switched any more would else stay as it is. */
+	ndev->features &= ~(old & ~new);
+	ndev->wanted_features = (ndev->wanted_features & ~(old & ~new)) |
+				(new & ~old);
+	netdev_update_features(ndev);
+}
+
+/* Make all neighbours and connections anew, in the mode that is set. */
+static void ipoib_dev_change_mode(struct ipoib_dev *dev, bool connected)
+{
+	struct ipoib_port *port = dev->port;
+	bool running;
+
+	mutex_lock(&dev->lock);
+	running = dev->open && dev->ud.running;
+	if (running && connected)
+		ipoib_neigh_stop(dev);
+	spin_lock_bh(&port->path_lock);
+	WRITE_ONCE(dev->connected, connected);
+	spin_unlock_bh(&port->path_lock);
+	if (running && connected) {
+		ipoib_dev_start_connected(dev);
+		ipoib_neigh_open(dev);
+	} else if (running) {
+		ipoib_neigh_stop(dev);
+		ipoib_cm_stop(dev);
+		ipoib_neigh_open(dev);
+	}
+	mutex_unlock(&dev->lock);
+}
+
+static void ipoib_dev_to_connected(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+
+	/* Senders of what is too long are told by way of the route. */
+	netif_keep_dst(ndev);
+	ipoib_dev_change_mode(dev, true);
+	ndev->max_mtu = IPOIB_CM_MTU;
+	dev->admin_mtu = IPOIB_CM_MTU;
+	ipoib_dev_update_features(dev);
+	netdev_info(ndev, "connected mode; multicast and neighbours without it still have the link's MTU\n");
+}
+
+static void ipoib_dev_to_datagram(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+
+	ipoib_dev_change_mode(dev, false);
+	ipoib_cm_disable(dev);
+	dev->admin_mtu = dev->ud_mtu;
+	ipoib_dev_update_features(dev);
+	ndev->priv_flags |= IFF_XMIT_DST_RELEASE | IFF_XMIT_DST_RELEASE_PERM;
+}
+
+/**
+ * ipoib_dev_set_mode - change between datagram and connected mode
+ * @dev: interface
+ * @connected: to the latter
+ * @extack: told why not, may be NULL
+ *
+ * Address, MTU and offloads follow.  Nothing is changed on error.
+ *
+ * Context: rtnl, which is kept; waits for the HCA, two seconds at most.
+ * Return: 0 or -errno
+ */
+int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
+		       struct netlink_ext_ack *extack)
+{
+	int ret;
+
+	ASSERT_RTNL();
+	if (dev->connected == connected)
+		return 0;
+	if (connected) {
+		ret = ipoib_cm_enable(dev);
+		if (ret == -EOPNOTSUPP)
+			NL_SET_ERR_MSG(extack, "Built without connected mode");
+		else if (ret)
+			NL_SET_ERR_MSG(extack,
+				       "No memory or HCA resources for connected mode");
+		if (ret)
+			return ret;
+		ipoib_dev_to_connected(dev);
+	} else {
+		ipoib_dev_to_datagram(dev);
+	}
+	WRITE_ONCE(dev->announce, true);
+	ipoib_dev_sync_link(dev);
+	if (!connected)
+		dev->ndev->max_mtu = dev->ud_mtu;
+	return 0;
+}
+
+/* ---- address ------------------------------------------------------------ */
 
 static int ipoib_get_iflink(const struct net_device *ndev)
 {
@@ -660,17 +828,9 @@ static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
 
 static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
 {
-	netdev_features_t features = NETIF_F_HIGHDMA;
-
-	if (ca->attrs.max_send_sge > 1)
-		features |= NETIF_F_SG;
-	if (ca->attrs.device_cap_flags & IB_DEVICE_UD_IP_CSUM) {
-		features |= NETIF_F_IP_CSUM | NETIF_F_RXCSUM;
-		if (ca->attrs.kernel_cap_flags & IBK_UD_TSO)
-			features |= NETIF_F_TSO;
-	}
-	ndev->hw_features = features & ~NETIF_F_HIGHDMA;
-	ndev->features = features | NETIF_F_VLAN_CHALLENGED;
+	ndev->hw_features = ipoib_datagram_offloads(ca);
+	ndev->features = ndev->hw_features | NETIF_F_HIGHDMA |
+			 NETIF_F_VLAN_CHALLENGED;
 }
 
 /* From the port, and from whoever made the net_device with an MTU. */
@@ -692,6 +852,7 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	if (ndev->mtu < ndev->min_mtu || ndev->mtu > ndev->max_mtu)
 		return -ERANGE;
 	dev->admin_mtu = ndev->mtu;
+	dev->ud_mtu = mtu;
 	dev->ud.max_len = mtu + IPOIB_ENCAP_LEN;
 	return 0;
 }
@@ -735,9 +896,12 @@ static int ipoib_init(struct net_device *ndev)
 	ret = ipoib_mcast_init(dev);
 	if (ret)
 		goto err_neigh;
-	ret = ipoib_ud_create(dev);
+	ret = ipoib_cm_init(dev);
 	if (ret)
 		goto err_mcast;
+	ret = ipoib_ud_create(dev);
+	if (ret)
+		goto err_cm;
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
 	dev_addr_set(ndev, addr);
@@ -745,6 +909,8 @@ static int ipoib_init(struct net_device *ndev)
 	ipoib_port_attach(dev->port, dev);
 	return 0;
 
+err_cm:
+	ipoib_cm_exit(dev);
 err_mcast:
 	ipoib_mcast_exit(dev);
 err_neigh:
@@ -757,6 +923,8 @@ static void ipoib_uninit(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
+	if (dev->connected)
+		ipoib_cm_disable(dev);
 	ipoib_port_detach(dev->port, dev);
 	ipoib_ud_destroy(dev);
 	/* Takes no rtnl; does nothing to an interface that is down. */
@@ -768,6 +936,8 @@ static void ipoib_destructor(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
+	/* Waits for the CM to let go of what is left of connections. */
+	ipoib_cm_exit(dev);
 	ipoib_mcast_exit(dev);
 	ipoib_neigh_exit(dev);
 }

@@ -691,7 +691,7 @@ unlock:
 	spin_unlock_bh(&m->lock);
 	if (!kept)
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_QUEUEFULL);
-	ipoib_ud_kick(txq);
+	ipoib_txq_kick(txq);
 	return NETDEV_TX_OK;
 }
 

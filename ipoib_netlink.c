@@ -7,7 +7,9 @@
 
 #include "ipoib.h"
 
-#define IPOIB_MODE_DATAGRAM	0	/* values of IFLA_IPOIB_MODE */
+/* values of IFLA_IPOIB_MODE */
+#define IPOIB_MODE_DATAGRAM	0
+#define IPOIB_MODE_CONNECTED	1
 
 static const struct nla_policy ipoib_nl_policy[IFLA_IPOIB_MAX + 1] = {
 	[IFLA_IPOIB_PKEY]	= { .type = NLA_U16 },
@@ -34,15 +36,11 @@ static int ipoib_nl_validate(struct nlattr *tb[], struct nlattr *data[],
 	return 0;
 }
 
-static int ipoib_nl_check_mode(struct nlattr *data[],
-			       struct netlink_ext_ack *extack)
+static int ipoib_nl_set_mode(struct ipoib_dev *dev, struct nlattr *attr,
+			     struct netlink_ext_ack *extack)
 {
-	struct nlattr *attr = data[IFLA_IPOIB_MODE];
-
-	if (!attr || nla_get_u16(attr) == IPOIB_MODE_DATAGRAM)
-		return 0;
-	NL_SET_ERR_MSG_ATTR(extack, attr, "Only datagram mode is supported");
-	return -EOPNOTSUPP;
+	return attr ? ipoib_dev_set_mode(dev, nla_get_u16(attr) ==
+					 IPOIB_MODE_CONNECTED, extack) : 0;
 }
 
 static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
@@ -61,7 +59,7 @@ static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 				    "The P_Key of an interface can't be changed");
 		return -EINVAL;
 	}
-	ret = ipoib_nl_check_mode(data, extack);
+	ret = ipoib_nl_set_mode(dev, data[IFLA_IPOIB_MODE], extack);
 	if (ret)
 		return ret;
 	if (data[IFLA_IPOIB_UMCAST])
@@ -135,9 +133,6 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 				 extack);
 	if (IS_ERR(parent))
 		return PTR_ERR(parent);
-	ret = data ? ipoib_nl_check_mode(data, extack) : 0;
-	if (ret)
-		return ret;
 	ret = ipoib_nl_guid(parent, tb[IFLA_ADDRESS], &guid, extack);
 	if (ret)
 		return ret;
@@ -147,7 +142,13 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	       parent->pkey;
 	dev->umcast = data && data[IFLA_IPOIB_UMCAST] ?
 		      nla_get_u16(data[IFLA_IPOIB_UMCAST]) : parent->umcast;
-	return ipoib_child_register(parent, ndev, pkey, guid, extack);
+	ret = ipoib_child_register(parent, ndev, pkey, guid, extack);
+	if (ret || !data)
+		return ret;
+	ret = ipoib_nl_set_mode(dev, data[IFLA_IPOIB_MODE], extack);
+	if (ret)
+		unregister_netdevice(ndev);
+	return ret;
 }
 
 static void ipoib_nl_dellink(struct net_device *ndev, struct list_head *head)
@@ -175,7 +176,8 @@ static int ipoib_nl_fill_info(struct sk_buff *skb,
 	const struct ipoib_dev *dev = ipoib_priv(ndev);
 
 	if (nla_put_u16(skb, IFLA_IPOIB_PKEY, dev->pkey) ||
-	    nla_put_u16(skb, IFLA_IPOIB_MODE, IPOIB_MODE_DATAGRAM) ||
+	    nla_put_u16(skb, IFLA_IPOIB_MODE, dev->connected ?
+			IPOIB_MODE_CONNECTED : IPOIB_MODE_DATAGRAM) ||
 	    nla_put_u16(skb, IFLA_IPOIB_UMCAST, READ_ONCE(dev->umcast)))
 		return -EMSGSIZE;
 	return 0;

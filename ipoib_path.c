@@ -23,6 +23,7 @@
 #include <linux/rhashtable.h>
 
 #include "ipoib.h"
+#include "ipoib_cm.h"
 #include "ipoib_trace.h"
 
 #define IPOIB_PATH_WINDOW	64
@@ -580,6 +581,8 @@ static void ipoib_neigh_remove(struct ipoib_dev *dev,
 	rhashtable_remove_fast(&dev->neigh.table, &neigh->node,
 			       ipoib_neigh_params);
 	list_del(&neigh->entry);
+	if (neigh->link)
+		ipoib_link_destroy(neigh->link);
 	neigh->path->users--;
 	kfree_rcu(neigh, rcu);
 }
@@ -602,14 +605,22 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 	neigh->path = ipoib_path_get(dev, &dgid);
 	if (!neigh->path)
 		goto err_free;
+	if (dev->connected && ipoib_addr_is_rc(addr)) {
+		neigh->link = ipoib_link_create(dev, neigh);
+		if (!neigh->link)
+			goto err_path;
+	}
 	if (rhashtable_insert_fast(&dev->neigh.table, &neigh->node,
 				   ipoib_neigh_params))
-		goto err_path;
+		goto err_link;
 	if (list_empty(&dev->neigh.list))
 		queue_delayed_work(ipoib_wq, &dev->neigh.gc, IPOIB_NEIGH_GC);
 	list_add_tail(&neigh->entry, &dev->neigh.list);
 	return neigh;
 
+err_link:
+	if (neigh->link)
+		ipoib_link_destroy(neigh->link);
 err_path:
 	neigh->path->users--;
 	ipoib_path_release(neigh->path);
@@ -663,11 +674,15 @@ static noinline netdev_tx_t ipoib_neigh_defer(struct ipoib_txq *txq,
 	spin_unlock_bh(&port->path_lock);
 
 	ipoib_path_free_skbs(&drop);
-	if (ah)
+	if (ah) {
+		/* Now neighbour and path are there. */
+		if (neigh->link && ipoib_rc_xmit(txq, skb, neigh->link))
+			return NETDEV_TX_OK;
 		return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(addr));
+	}
 	if (!kept)
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
-	ipoib_ud_kick(txq);
+	ipoib_txq_kick(txq);
 	return NETDEV_TX_OK;
 }
 
@@ -712,7 +727,64 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	if (unlikely(proto != htons(ETH_P_IP)) &&
 	    ipoib_neigh_is_probe(skb, proto))
 		ipoib_path_probe(path);
+	if (neigh->link && ipoib_rc_xmit(txq, skb, neigh->link))
+		return NETDEV_TX_OK;
 	return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(addr));
+}
+
+/**
+ * ipoib_neigh_features - what a packet may be left with on its way to a peer
+ * @dev: interface in connected mode
+ * @skb: packet with its link-layer address in front, to be cut into segments
+ * @features: what the interface can do at best
+ *
+ * Context: BHs disabled.
+ */
+netdev_features_t ipoib_neigh_features(struct ipoib_dev *dev,
+				       struct sk_buff *skb,
+				       netdev_features_t features)
+{
+	struct ipoib_neigh *neigh;
+
+	rcu_read_lock();
+	neigh = rhashtable_lookup(&dev->neigh.table, skb->data,
+				  ipoib_neigh_params);
+	if (neigh && neigh->link)
+		features = ipoib_link_features(neigh->link, skb, features);
+	else if (neigh || !ipoib_addr_is_rc(skb->data))
+		features = ipoib_datagram_features(dev, skb, features);
+	rcu_read_unlock();
+	return features;
+}
+
+/**
+ * ipoib_neigh_record - the way to the peer of a link
+ * @link: link
+ * @rec: result
+ * @doubt: the record has proved wrong: the SA is to be asked again
+ *
+ * Context: process.
+ * Return: 0, or -ENOENT if the link is dead or the path not known (any more)
+ */
+int ipoib_neigh_record(struct ipoib_link *link, struct sa_path_rec *rec,
+		       bool doubt)
+{
+	struct ipoib_port *port = link->dev->port;
+	struct ipoib_neigh *neigh;
+	int ret = -ENOENT;
+
+	spin_lock_bh(&port->path_lock);
+	neigh = link->neigh;
+	if (!neigh || !ipoib_path_ah(neigh->path))
+		goto unlock;
+	if (doubt && neigh->path->state == IPOIB_PATH_VALID &&
+	    ipoib_path_may_ask(jiffies, neigh->path->asked))
+		ipoib_path_ask(neigh->path);
+	*rec = neigh->path->rec;
+	ret = 0;
+unlock:
+	spin_unlock_bh(&port->path_lock);
+	return ret;
 }
 
 /**

@@ -233,7 +233,7 @@ static void ipoib_cq_destroy_all(struct ipoib_cq_list *cqs)
 static void ipoib_channel_srq(struct ipoib_channel *ch)
 {
 	struct ib_device *ca = ch->port->ca;
-	u32 num_sge = ch->tail_len ? 2 : 1;
+	u32 num_sge = ch->format.num;
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
 		.attr.max_wr = ch->srq_size,
@@ -269,7 +269,23 @@ static int ipoib_channel_pool(struct ipoib_channel *ch)
 	if (IS_ERR(pool))
 		return PTR_ERR(pool);
 	ch->pool = pool;
+	ch->format.pool[0] = pool;
+	ch->format.pool[1] = pool;
 	return 0;
+}
+
+/* A head for most datagrams, and a tail if the port can do larger ones. */
+static void ipoib_channel_set_format(struct ipoib_channel *ch, u32 mtu)
+{
+	struct ipoib_rx_format *format = &ch->format;
+	u32 head_len = ipoib_rx_head_len(mtu);
+
+	format->pad = IPOIB_RX_PAD;
+	format->len[0] = IPOIB_GRH_LEN + head_len;
+	format->size[0] = ipoib_rx_head_size(format->pad + format->len[0]);
+	format->len[1] = mtu - head_len;
+	format->size[1] = format->len[1];
+	format->num = format->len[1] ? 2 : 1;
 }
 
 /* Buffers for the largest datagram the port could ever carry, and how many. */
@@ -286,9 +302,7 @@ static int ipoib_channel_sizes(struct ipoib_channel *ch)
 	mtu = ib_mtu_enum_to_int(attr.max_mtu);
 	if (mtu < 0)
 		return -EINVAL;
-	ch->head_len = ipoib_rx_head_len(mtu);
-	ch->tail_len = mtu - ch->head_len;
-	ch->head_size = ipoib_rx_head_size(ch->head_len);
+	ipoib_channel_set_format(ch, mtu);
 	if (ca->attrs.max_srq) {
 		ch->srq_size = ipoib_srq_fit(port->recvq_size,
 					     ca->attrs.max_srq_wr,
@@ -319,6 +333,7 @@ int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
 	INIT_LIST_HEAD(&ch->tx_cqs.list);
 	INIT_DELAYED_WORK(&ch->cq_work, ipoib_cq_work);
 	INIT_LIST_HEAD(&ch->dirty);
+	init_llist_head(&ch->bql);
 	init_completion(&ch->flushed);
 	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
 	ret = ipoib_channel_sizes(ch);
@@ -327,7 +342,8 @@ int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
 	ret = ipoib_channel_pool(ch);
 	if (ret)
 		return ret;
-	ret = ipoib_rxq_alloc(&ch->rxq, ch, ch->srq_size, port->recvq_size);
+	ret = ipoib_rxq_alloc(&ch->rxq, ch, &ch->format, ch->srq_size,
+			      port->recvq_size);
 	if (ret) {
 		page_pool_destroy(ch->pool);
 		return ret;

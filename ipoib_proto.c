@@ -134,3 +134,92 @@ int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
 	return 0;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_private_parse);
+
+/* ---- packets that are not finished -------------------------------------- */
+
+#define IPOIB_IP_FRAGMENT	0x3fff	/* more fragments, offset */
+
+static int ipoib_ip4_payload(const struct iphdr *ip, u32 len, u8 *proto)
+{
+	u32 hlen;
+
+	if (len < sizeof(*ip) || ip->version != 4 || ip->ihl < 5)
+		return -EINVAL;
+	hlen = ip->ihl * 4;
+	if (hlen > len || ip->frag_off & htons(IPOIB_IP_FRAGMENT))
+		return -EINVAL;
+	*proto = ip->protocol;
+	return hlen;
+}
+
+static int ipoib_ip6_payload(const struct ipv6hdr *ip6, u32 len, u8 *proto)
+{
+	if (len < sizeof(*ip6) || ip6->version != 6)
+		return -EINVAL;
+	*proto = ip6->nexthdr;
+	return sizeof(*ip6);
+}
+
+/**
+ * ipoib_transport_parse - find the transport header of a packet
+ * @t: result
+ * @proto: Ethertype
+ * @pkt: what follows the encapsulation
+ * @len: octets of it at hand
+ * Return: 0, or -EINVAL if there is no whole TCP or UDP header: another
+ *	protocol, a fragment, an IPv6 extension header
+ */
+int ipoib_transport_parse(struct ipoib_transport *t, __be16 proto,
+			  const void *pkt, u32 len)
+{
+	const struct tcphdr *tcp;
+	int start = -EINVAL;
+	u32 hlen;
+
+	if (proto == htons(ETH_P_IP))
+		start = ipoib_ip4_payload(pkt, len, &t->proto);
+	else if (proto == htons(ETH_P_IPV6))
+		start = ipoib_ip6_payload(pkt, len, &t->proto);
+	if (start < 0)
+		return start;
+	t->start = start;
+	len -= start;
+	if (t->proto == IPPROTO_TCP) {
+		tcp = pkt + start;
+		if (len < sizeof(*tcp) || tcp->doff < sizeof(*tcp) / 4)
+			return -EINVAL;
+		hlen = tcp->doff * 4;
+		t->csum = start + offsetof(struct tcphdr, check);
+	} else if (t->proto == IPPROTO_UDP) {
+		hlen = sizeof(struct udphdr);
+		t->csum = start + offsetof(struct udphdr, check);
+	} else {
+		return -EINVAL;
+	}
+	t->end = start + hlen;
+	return hlen <= len ? 0 : -EINVAL;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_transport_parse);
+
+/**
+ * ipoib_imm_check - may a peer send a packet with this immediate data?
+ * @imm: immediate data, host order
+ * @caps: IPOIB_CM_CAP_* of the connection
+ * @t: its transport header, NULL if there is none
+ * @len: octets of the packet without its encapsulation
+ * Return: 0 or -EINVAL
+ */
+int ipoib_imm_check(u32 imm, u32 caps, const struct ipoib_transport *t,
+		    u32 len)
+{
+	u32 size = imm & IPOIB_IMM_SIZE;
+
+	if (!(imm & IPOIB_IMM_CSUM) || !(caps & IPOIB_CM_CAP_NO_CSUM) || !t)
+		return -EINVAL;
+	if (!(imm & IPOIB_IMM_GSO))
+		return 0;
+	if (!(caps & IPOIB_CM_CAP_GSO) || !size || len - t->end <= size)
+		return -EINVAL;
+	return 0;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_imm_check);

@@ -22,10 +22,13 @@
 #include <linux/if_ether.h>
 #include <linux/if_infiniband.h>
 #include <linux/in.h>
+#include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
+#include <linux/tcp.h>
 #include <linux/types.h>
+#include <linux/udp.h>
 #include <linux/unaligned.h>
 #include <net/ndisc.h>
 #include <rdma/ib_verbs.h>
@@ -108,6 +111,7 @@ static inline int ipoib_ud_mtu(u8 mtu)
  * packets, hence the accessors.
  */
 #define IPOIB_QPN_MASK		0xffffff
+#define IPOIB_ADDR_RC		0x80	/* flags: takes connections (RFC 4755) */
 
 extern const u8 ipoib_broadcast[INFINIBAND_ALEN];
 
@@ -131,10 +135,19 @@ static inline bool ipoib_addr_is_multicast(const u8 *addr)
 	return addr[4] == 0xff;
 }
 
+/* Does the owner of a unicast address take reliable connections? */
+static inline bool ipoib_addr_is_rc(const u8 *addr)
+{
+	return addr[0] & IPOIB_ADDR_RC;
+}
+
 /* An interface's own address. */
-static inline void ipoib_addr_fill(u8 *addr, u32 qpn, const union ib_gid *gid)
+static inline void ipoib_addr_fill(u8 *addr, u32 qpn, const union ib_gid *gid,
+				   bool rc)
 {
 	put_unaligned_be32(qpn & IPOIB_QPN_MASK, addr);
+	if (rc)
+		addr[0] |= IPOIB_ADDR_RC;
 	memcpy(addr + 4, gid->raw, sizeof(gid->raw));
 }
 
@@ -227,7 +240,9 @@ static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
 #define IPOIB_CM_VERSION	1
 /* Packets may come without their checksums: RC has an ICRC end to end. */
 #define IPOIB_CM_CAP_NO_CSUM	BIT(0)
-#define IPOIB_CM_CAPS		IPOIB_CM_CAP_NO_CSUM
+/* A packet may come that is yet to be cut into segments. */
+#define IPOIB_CM_CAP_GSO	BIT(1)
+#define IPOIB_CM_CAPS		(IPOIB_CM_CAP_NO_CSUM | IPOIB_CM_CAP_GSO)
 
 /**
  * struct ipoib_cm_private - private data of REQ and REP
@@ -266,5 +281,41 @@ u32 ipoib_cm_private_fill(struct ipoib_cm_private *data, u32 qpn, u32 max_msg,
 			  u32 caps);
 int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
 			   u32 len);
+
+/* Where an interface waits for requests (RFC 4755 section 6). */
+static inline u64 ipoib_cm_service_id(u32 qpn)
+{
+	return 0x10ULL << 56 | (qpn & IPOIB_QPN_MASK);
+}
+
+/* ---- packets that are not finished -------------------------------------- */
+
+/*
+ * Immediate data says what is still to be done to a packet.  It is used on
+ * connections whose capabilities allow it, nowhere else.
+ */
+#define IPOIB_IMM_CSUM		BIT(31)	/* the transport checksum is missing */
+#define IPOIB_IMM_GSO		BIT(30)	/* to be cut; the size is below */
+#define IPOIB_IMM_ECN		BIT(29)	/* CWR belongs to the first segment */
+#define IPOIB_IMM_SIZE		0xffff	/* octets of payload in a segment */
+
+/**
+ * struct ipoib_transport - transport header of a packet
+ * @proto: IPPROTO_TCP or IPPROTO_UDP
+ * @start: octets of headers before it
+ * @end: octets of headers with it
+ * @csum: where in the packet its checksum is
+ */
+struct ipoib_transport {
+	u8 proto;
+	u32 start;
+	u32 end;
+	u32 csum;
+};
+
+int ipoib_transport_parse(struct ipoib_transport *t, __be16 proto,
+			  const void *pkt, u32 len);
+int ipoib_imm_check(u32 imm, u32 caps, const struct ipoib_transport *t,
+		    u32 len);
 
 #endif /* IPOIB_PROTO_H */

@@ -10,6 +10,7 @@
 
 #define IPOIB_PATH_DELAY_MIN	(HZ / 4)
 #define IPOIB_MCAST_DELAY_MIN	HZ
+#define IPOIB_LINK_DELAY_MIN	(HZ / 2)
 #define IPOIB_DELAY_DOUBLINGS	8U
 #define IPOIB_SRQ_GROWTH	3U
 
@@ -110,6 +111,75 @@ bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_may_move);
 
+static const char * const ipoib_link_states[] = {
+	[IPOIB_LINK_IDLE]	= "idle",
+	[IPOIB_LINK_WANTED]	= "wanted",
+	[IPOIB_LINK_CONNECTING]	= "connecting",
+	[IPOIB_LINK_UP]		= "up",
+	[IPOIB_LINK_BACKOFF]	= "backoff",
+};
+
+const char *ipoib_link_state_name(enum ipoib_link_state state)
+{
+	return ipoib_link_states[state];
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_state_name);
+
+/* Legal moves: from (index) to (bits). */
+static const u8 ipoib_link_moves[] = {
+	[IPOIB_LINK_IDLE]	= BIT(IPOIB_LINK_WANTED),
+	[IPOIB_LINK_WANTED]	= BIT(IPOIB_LINK_CONNECTING) |
+				  BIT(IPOIB_LINK_BACKOFF),
+	[IPOIB_LINK_CONNECTING]	= BIT(IPOIB_LINK_UP) |
+				  BIT(IPOIB_LINK_WANTED) |
+				  BIT(IPOIB_LINK_BACKOFF),
+	[IPOIB_LINK_UP]		= BIT(IPOIB_LINK_IDLE) |
+				  BIT(IPOIB_LINK_WANTED) |
+				  BIT(IPOIB_LINK_BACKOFF),
+	[IPOIB_LINK_BACKOFF]	= BIT(IPOIB_LINK_WANTED),
+};
+
+bool ipoib_link_may_move(enum ipoib_link_state from, enum ipoib_link_state to)
+{
+	return ipoib_link_moves[from] & BIT(to);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_may_move);
+
+static const char * const ipoib_conn_states[] = {
+	[IPOIB_CONN_NEW]	= "new",
+	[IPOIB_CONN_ASKED]	= "asked",
+	[IPOIB_CONN_ANSWERED]	= "answered",
+	[IPOIB_CONN_UP]		= "up",
+	[IPOIB_CONN_CLOSING]	= "closing",
+	[IPOIB_CONN_DEAD]	= "dead",
+};
+
+const char *ipoib_conn_state_name(enum ipoib_conn_state state)
+{
+	return ipoib_conn_states[state];
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_state_name);
+
+/* Legal moves: from (index) to (bits). */
+static const u8 ipoib_conn_moves[] = {
+	[IPOIB_CONN_NEW]	= BIT(IPOIB_CONN_ASKED) |
+				  BIT(IPOIB_CONN_ANSWERED) |
+				  BIT(IPOIB_CONN_CLOSING),
+	[IPOIB_CONN_ASKED]	= BIT(IPOIB_CONN_UP) |
+				  BIT(IPOIB_CONN_CLOSING),
+	[IPOIB_CONN_ANSWERED]	= BIT(IPOIB_CONN_UP) |
+				  BIT(IPOIB_CONN_CLOSING),
+	[IPOIB_CONN_UP]		= BIT(IPOIB_CONN_CLOSING),
+	[IPOIB_CONN_CLOSING]	= BIT(IPOIB_CONN_DEAD),
+	[IPOIB_CONN_DEAD]	= 0,
+};
+
+bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to)
+{
+	return ipoib_conn_moves[from] & BIT(to);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_may_move);
+
 /* ---- delays ------------------------------------------------------------- */
 
 static unsigned long ipoib_delay_doubled(unsigned long first, u32 failures)
@@ -141,6 +211,16 @@ unsigned long ipoib_mcast_delay(u32 failures, bool broadcast)
 	return ipoib_delay_doubled(IPOIB_MCAST_DELAY_MIN, failures);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_delay);
+
+/**
+ * ipoib_link_delay - when to ask a peer again for a connection
+ * @failures: in a row before this one
+ */
+unsigned long ipoib_link_delay(u32 failures)
+{
+	return ipoib_delay_doubled(IPOIB_LINK_DELAY_MIN, failures);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_delay);
 
 /**
  * ipoib_delay_spread - keep a thousand hosts from asking in step
@@ -214,6 +294,24 @@ u32 ipoib_child_sendq(u32 size)
 	return size > IPOIB_SENDQ_MIN ? size / 2 : size;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_child_sendq);
+
+/**
+ * ipoib_rc_bufs - buffers of a receive for the longest message of a connection
+ * @max_sge: pieces the HCA allows a receive, at least one
+ * @large: result: octets of each buffer behind the first
+ *
+ * The first is small and becomes the linear part of a packet, so that short
+ * packets do not hold 64 KiB.
+ *
+ * Return: number of buffers; with a single one there is no room for all that
+ *	an IP packet can be, and peers are told so
+ */
+u32 ipoib_rc_bufs(u32 max_sge, u32 *large)
+{
+	*large = max_sge == 2 ? 65536 : 32768;
+	return min(max_sge, 3U);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_rc_bufs);
 
 /**
  * ipoib_srq_fit - longest that an SRQ may grow

@@ -79,6 +79,47 @@ const char *ipoib_mcast_state_name(enum ipoib_mcast_state state);
 bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
 			  enum ipoib_mcast_state to);
 
+/**
+ * enum ipoib_link_state - a neighbour that takes connections
+ * @IPOIB_LINK_IDLE: no connection, and no packet asked for one
+ * @IPOIB_LINK_WANTED: a connection is to be opened
+ * @IPOIB_LINK_CONNECTING: the peer was asked
+ * @IPOIB_LINK_UP: packets go by the connection
+ * @IPOIB_LINK_BACKOFF: the peer refused or did not answer; datagrams only,
+ *	until it is time to ask again
+ */
+enum ipoib_link_state {
+	IPOIB_LINK_IDLE,
+	IPOIB_LINK_WANTED,
+	IPOIB_LINK_CONNECTING,
+	IPOIB_LINK_UP,
+	IPOIB_LINK_BACKOFF,
+};
+
+const char *ipoib_link_state_name(enum ipoib_link_state state);
+bool ipoib_link_may_move(enum ipoib_link_state from, enum ipoib_link_state to);
+
+/**
+ * enum ipoib_conn_state - life of a connection: of one QP
+ * @IPOIB_CONN_NEW: to ask the peer, or to answer its request
+ * @IPOIB_CONN_ASKED: REQ sent
+ * @IPOIB_CONN_ANSWERED: REP sent; the peer may send already
+ * @IPOIB_CONN_UP: established
+ * @IPOIB_CONN_CLOSING: nothing is sent any more; the QP is taken down
+ * @IPOIB_CONN_DEAD: the QP is gone; the CM still has to be told
+ */
+enum ipoib_conn_state {
+	IPOIB_CONN_NEW,
+	IPOIB_CONN_ASKED,
+	IPOIB_CONN_ANSWERED,
+	IPOIB_CONN_UP,
+	IPOIB_CONN_CLOSING,
+	IPOIB_CONN_DEAD,
+};
+
+const char *ipoib_conn_state_name(enum ipoib_conn_state state);
+bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to);
+
 /* ---- delays, all in jiffies --------------------------------------------- */
 
 #define IPOIB_BACKOFF_MAX	(16 * HZ)
@@ -87,6 +128,7 @@ bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
 
 unsigned long ipoib_path_delay(u32 failures);
 unsigned long ipoib_mcast_delay(u32 failures, bool broadcast);
+unsigned long ipoib_link_delay(u32 failures);
 unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
 
 /* When a path was asked for at @asked, may the SA be asked again @now? */
@@ -152,6 +194,8 @@ static inline u32 ipoib_rx_head_len(u32 len)
 {
 	return min_t(u32, len, IPOIB_RX_HEAD);
 }
+
+u32 ipoib_rc_bufs(u32 max_sge, u32 *large);
 
 /* The MTU in use; @link: the broadcast group's, 0 while it is not known. */
 static inline u32 ipoib_mtu(u32 link, u32 admin)

@@ -19,22 +19,32 @@ static struct ipoib_dev *ipoib_from_device(struct device *d)
 static ssize_t mode_show(struct device *d, struct device_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "datagram\n");
+	return sysfs_emit(buf, "%s\n",
+			  READ_ONCE(ipoib_from_device(d)->connected) ?
+			  "connected" : "datagram");
 }
 
 static ssize_t mode_store(struct device *d, struct device_attribute *attr,
 			  const char *buf, size_t count)
 {
 	struct ipoib_dev *dev = ipoib_from_device(d);
+	struct netlink_ext_ack extack = { };
+	bool connected;
+	int ret;
 
 	if (sysfs_streq(buf, "datagram"))
-		return count;
-	if (sysfs_streq(buf, "connected")) {
-		netdev_warn_once(dev->ndev,
-				 "connected mode is not supported\n");
-		return -EOPNOTSUPP;
-	}
-	return -EINVAL;
+		connected = false;
+	else if (sysfs_streq(buf, "connected"))
+		connected = true;
+	else
+		return -EINVAL;
+	if (!rtnl_trylock())
+		return restart_syscall();
+	ret = ipoib_dev_set_mode(dev, connected, &extack);
+	rtnl_unlock();
+	if (ret)
+		netdev_warn(dev->ndev, "mode not changed: %s\n", extack._msg);
+	return ret ?: count;
 }
 
 static ssize_t pkey_show(struct device *d, struct device_attribute *attr,

@@ -209,13 +209,18 @@ static void test_addr_octets(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, addr);
 	memset(addr, 0xa5, INFINIBAND_ALEN);
 	memcpy(gid.raw, test_addr + 4, sizeof(gid.raw));
-	ipoib_addr_fill(addr, 0x123456, &gid);
+	ipoib_addr_fill(addr, 0x123456, &gid, false);
 	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
 
 	/* A QPN has 24 bits: the flags octet stays clear. */
-	ipoib_addr_fill(addr, 0xff123456, &gid);
+	ipoib_addr_fill(addr, 0xff123456, &gid, false);
 	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
-	ipoib_addr_fill(addr, 0, &gid);
+	KUNIT_EXPECT_FALSE(test, ipoib_addr_is_rc(addr));
+	ipoib_addr_fill(addr, 0xff123456, &gid, true);
+	KUNIT_EXPECT_EQ(test, addr[0], 0x80);
+	KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0x123456);
+	KUNIT_EXPECT_TRUE(test, ipoib_addr_is_rc(addr));
+	ipoib_addr_fill(addr, 0, &gid, false);
 	KUNIT_EXPECT_MEMEQ(test, addr, "\0\0\0\0\xfe\x80", 6);
 }
 
@@ -830,6 +835,144 @@ static void test_cm_random(struct kunit *test)
 	KUNIT_EXPECT_GT(test, good, 1000);
 }
 
+static void test_cm_service_id(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, ipoib_cm_service_id(0x123456),
+			0x1000000000123456ULL);
+	KUNIT_EXPECT_EQ(test, ipoib_cm_service_id(0x80123456),
+			0x1000000000123456ULL);
+}
+
+/* ---- packets that are not finished -------------------------------------- */
+
+static const u8 tcp4_packet[60] = {
+	0x46, 0x00, 0x00, 0x3c, 0x00, 0x00, 0x40, 0x00,
+	0x40, 0x06, 0x00, 0x00, 10, 0, 0, 1, 10, 0, 0, 2,
+	0x01, 0x01, 0x01, 0x00,			/* IP options */
+	0x12, 0x34, 0x00, 0x50, 0, 0, 0, 1, 0, 0, 0, 0,
+	0x60, 0x10, 0x20, 0x00, 0, 0, 0, 0,	/* 24 octets of header */
+	0x01, 0x01, 0x01, 0x00,
+};
+
+static const u8 udp6_packet[56] = {
+	0x60, 0x00, 0x00, 0x00, 0x00, 0x10, 0x11, 0x40,
+	[40] = 0x12, 0x34, 0x00, 0x35, 0x00, 0x10, 0x00, 0x00,
+};
+
+static void test_transport(struct kunit *test)
+{
+	struct ipoib_transport t;
+
+	KUNIT_EXPECT_EQ(test, ipoib_transport_parse(&t, htons(ETH_P_IP),
+						    tcp4_packet, 60), 0);
+	KUNIT_EXPECT_EQ(test, t.proto, IPPROTO_TCP);
+	KUNIT_EXPECT_EQ(test, t.start, 24);
+	KUNIT_EXPECT_EQ(test, t.end, 48);
+	KUNIT_EXPECT_EQ(test, t.csum, 40);
+
+	KUNIT_EXPECT_EQ(test, ipoib_transport_parse(&t, htons(ETH_P_IPV6),
+						    udp6_packet, 56), 0);
+	KUNIT_EXPECT_EQ(test, t.proto, IPPROTO_UDP);
+	KUNIT_EXPECT_EQ(test, t.start, 40);
+	KUNIT_EXPECT_EQ(test, t.end, 48);
+	KUNIT_EXPECT_EQ(test, t.csum, 46);
+
+	KUNIT_EXPECT_EQ(test, ipoib_transport_parse(&t, htons(ETH_P_IPV6),
+						    tcp4_packet, 60), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_transport_parse(&t, htons(ETH_P_IP),
+						    udp6_packet, 56), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_transport_parse(&t, htons(ETH_P_ARP),
+						    tcp4_packet, 60), -EINVAL);
+}
+
+/* A header that is not whole is none; nothing behind the end is looked at. */
+static void test_transport_cut(struct kunit *test)
+{
+	struct ipoib_transport t;
+	u32 len;
+
+	for (len = 1; len <= sizeof(tcp4_packet); len++) {
+		u8 *pkt = test_copy(test, tcp4_packet, len);
+
+		KUNIT_EXPECT_EQ_MSG(test, ipoib_transport_parse(&t,
+					htons(ETH_P_IP), pkt, len),
+				    len < 48 ? -EINVAL : 0, "%u octets", len);
+	}
+	for (len = 1; len <= sizeof(udp6_packet); len++) {
+		u8 *pkt = test_copy(test, udp6_packet, len);
+
+		KUNIT_EXPECT_EQ_MSG(test, ipoib_transport_parse(&t,
+					htons(ETH_P_IPV6), pkt, len),
+				    len < 48 ? -EINVAL : 0, "%u octets", len);
+	}
+}
+
+/* Octet by octet: what makes a packet something else. */
+static void test_transport_refused(struct kunit *test)
+{
+	static const struct {
+		u8 at, value;
+	} bad[] = {
+		{ 0, 0x66 }, { 0, 0x44 }, { 0, 0x4f }, { 6, 0x20 }, { 7, 1 },
+		{ 9, IPPROTO_ICMP }, { 36, 0x40 }, { 36, 0xf0 },
+	};
+	struct ipoib_transport t;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		u8 *pkt = test_copy(test, tcp4_packet, sizeof(tcp4_packet));
+
+		pkt[bad[i].at] = bad[i].value;
+		KUNIT_EXPECT_EQ_MSG(test, ipoib_transport_parse(&t,
+					htons(ETH_P_IP), pkt, 60), -EINVAL,
+				    "octet %u", bad[i].at);
+	}
+}
+
+static void test_transport_random(struct kunit *test)
+{
+	u32 state = 793, round;
+
+	for (round = 0; round < 3000; round++) {
+		u32 len = 1 + test_random(&state) % 80;
+		u8 *pkt = kunit_kzalloc(test, len, GFP_KERNEL);
+		struct ipoib_transport t;
+		bool six = round & 1;
+
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		test_random_fill(&state, pkt, len);
+		pkt[0] = six ? 0x60 : 0x40 | (pkt[0] & 0xf);
+		if (ipoib_transport_parse(&t, six ? htons(ETH_P_IPV6) :
+					  htons(ETH_P_IP), pkt, len))
+			continue;
+		KUNIT_EXPECT_LE(test, t.end, len);
+		KUNIT_EXPECT_LE(test, t.csum + 2, t.end);
+		KUNIT_EXPECT_GE(test, t.csum, t.start);
+	}
+}
+
+static void test_imm_check(struct kunit *test)
+{
+	const struct ipoib_transport t = { IPPROTO_TCP, 20, 40, 36 };
+	const u32 csum = IPOIB_IMM_CSUM, gso = csum | IPOIB_IMM_GSO;
+
+	/* Nothing without being allowed to, or for what has no checksum. */
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 0, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 3, NULL, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(0, 3, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 1, &t, 100), 0);
+	/* To be cut: into at least two, and of some size. */
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 1, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 3, &t, 100), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 59, 3, &t, 100), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 60, 3, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 61, 3, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso, 3, &t, 100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 3, &t, 40), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(IPOIB_IMM_GSO | 10, 3, &t, 100),
+			-EINVAL);
+}
+
 /* ---- events ------------------------------------------------------------- */
 
 static const struct event_case {
@@ -937,6 +1080,47 @@ static void test_mcast_moves(struct kunit *test)
 					    ipoib_mcast_state_name(to));
 }
 
+static void test_link_moves(struct kunit *test)
+{
+	/* To: idle, wanted, connecting, up, backoff */
+	static const bool moves[5][5] = {
+		[IPOIB_LINK_IDLE]	= { 0, 1, 0, 0, 0 },
+		[IPOIB_LINK_WANTED]	= { 0, 0, 1, 0, 1 },
+		[IPOIB_LINK_CONNECTING]	= { 0, 1, 0, 1, 1 },
+		[IPOIB_LINK_UP]		= { 1, 1, 0, 0, 1 },
+		[IPOIB_LINK_BACKOFF]	= { 0, 1, 0, 0, 0 },
+	};
+	u32 from, to;
+
+	for (from = 0; from < 5; from++)
+		for (to = 0; to < 5; to++)
+			KUNIT_EXPECT_EQ_MSG(test, ipoib_link_may_move(from, to),
+					    moves[from][to], "%s to %s",
+					    ipoib_link_state_name(from),
+					    ipoib_link_state_name(to));
+}
+
+static void test_conn_moves(struct kunit *test)
+{
+	/* To: new, asked, answered, up, closing, dead */
+	static const bool moves[6][6] = {
+		[IPOIB_CONN_NEW]	= { 0, 1, 1, 0, 1, 0 },
+		[IPOIB_CONN_ASKED]	= { 0, 0, 0, 1, 1, 0 },
+		[IPOIB_CONN_ANSWERED]	= { 0, 0, 0, 1, 1, 0 },
+		[IPOIB_CONN_UP]		= { 0, 0, 0, 0, 1, 0 },
+		[IPOIB_CONN_CLOSING]	= { 0, 0, 0, 0, 0, 1 },
+		[IPOIB_CONN_DEAD]	= { 0, 0, 0, 0, 0, 0 },
+	};
+	u32 from, to;
+
+	for (from = 0; from < 6; from++)
+		for (to = 0; to < 6; to++)
+			KUNIT_EXPECT_EQ_MSG(test, ipoib_conn_may_move(from, to),
+					    moves[from][to], "%s to %s",
+					    ipoib_conn_state_name(from),
+					    ipoib_conn_state_name(to));
+}
+
 /* Scripts read them in debugfs, people in traces. */
 static void test_state_names(struct kunit *test)
 {
@@ -1006,6 +1190,36 @@ static void test_mcast_delay_broadcast(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(n, true),
 				n < 8 ? HZ / 4 : 16 * HZ);
 	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(U32_MAX, true), 16 * HZ);
+}
+
+static void test_link_delay(struct kunit *test)
+{
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_link_delay(0), HZ / 2);
+	KUNIT_EXPECT_EQ(test, ipoib_link_delay(1), 2 * (HZ / 2));
+	for (n = 1; n < 100; n++) {
+		KUNIT_EXPECT_GE(test, ipoib_link_delay(n),
+				ipoib_link_delay(n - 1));
+		KUNIT_EXPECT_LE(test, ipoib_link_delay(n), IPOIB_BACKOFF_MAX);
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_link_delay(U32_MAX), IPOIB_BACKOFF_MAX);
+}
+
+static void test_rc_bufs(struct kunit *test)
+{
+	u32 large, n;
+
+	/* With two or more pieces, whatever an IP packet can be fits. */
+	for (n = 2; n < 40; n++) {
+		u32 bufs = ipoib_rc_bufs(n, &large);
+
+		KUNIT_EXPECT_LE(test, bufs, n);
+		KUNIT_EXPECT_LE(test, bufs, 3);
+		KUNIT_EXPECT_GE(test, (bufs - 1) * large, 65536);
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_rc_bufs(1, &large), 1);
+	KUNIT_EXPECT_EQ(test, large, 32768);
 }
 
 static void test_delay_spread(struct kunit *test)
@@ -1440,6 +1654,12 @@ static struct kunit_case ipoib_proto_cases[] = {
 	KUNIT_CASE(test_cm_unknown),
 	KUNIT_CASE_PARAM(test_cm_values, cm_value_gen_params),
 	KUNIT_CASE(test_cm_random),
+	KUNIT_CASE(test_cm_service_id),
+	KUNIT_CASE(test_transport),
+	KUNIT_CASE(test_transport_cut),
+	KUNIT_CASE(test_transport_refused),
+	KUNIT_CASE(test_transport_random),
+	KUNIT_CASE(test_imm_check),
 	{ }
 };
 
@@ -1453,11 +1673,15 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_event_fatal),
 	KUNIT_CASE(test_path_moves),
 	KUNIT_CASE(test_mcast_moves),
+	KUNIT_CASE(test_link_moves),
+	KUNIT_CASE(test_conn_moves),
 	KUNIT_CASE(test_state_names),
 	KUNIT_CASE(test_path_delay),
 	KUNIT_CASE(test_mcast_delay),
 	KUNIT_CASE(test_mcast_delay_broadcast),
+	KUNIT_CASE(test_link_delay),
 	KUNIT_CASE(test_delay_spread),
+	KUNIT_CASE(test_rc_bufs),
 	KUNIT_CASE(test_path_may_ask),
 	KUNIT_CASE(test_path_doubtful),
 	KUNIT_CASE(test_tx_idle),

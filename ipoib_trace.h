@@ -15,6 +15,7 @@
 #include <linux/tracepoint.h>
 
 #include "ipoib.h"
+#include "ipoib_cm.h"
 
 #define IPOIB_TRACE_EVENT_LEN	32
 
@@ -87,6 +88,60 @@ TRACE_EVENT(ipoib_path_state,
 		  __entry->num, __entry->dgid,
 		  ipoib_path_state_name(__entry->from),
 		  ipoib_path_state_name(__entry->to), __entry->status)
+);
+
+TRACE_EVENT(ipoib_link_state,
+	TP_PROTO(const struct ipoib_link *link, int from, int to),
+	TP_ARGS(link, from, to),
+	TP_STRUCT__entry(
+		__array(char, name, IFNAMSIZ)
+		__array(u8, addr, INFINIBAND_ALEN)
+		__field(int, from)
+		__field(int, to)
+		__field(u32, failures)
+	),
+	TP_fast_assign(
+		strscpy(__entry->name, link->dev->ndev->name, IFNAMSIZ);
+		memcpy(__entry->addr, link->addr, INFINIBAND_ALEN);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->failures = link->failures;
+	),
+	TP_printk("%s: %*phC %s -> %s failures %u", __entry->name,
+		  INFINIBAND_ALEN, __entry->addr,
+		  ipoib_link_state_name(__entry->from),
+		  ipoib_link_state_name(__entry->to), __entry->failures)
+);
+
+TRACE_EVENT(ipoib_conn_state,
+	TP_PROTO(const struct ipoib_conn *conn, int from, int to),
+	TP_ARGS(conn, from, to),
+	TP_STRUCT__entry(
+		__array(char, name, IFNAMSIZ)
+		__array(u8, gid, 16)
+		__field(bool, active)
+		__field(int, from)
+		__field(int, to)
+		__field(u32, qpn)
+		__field(int, reject)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		strscpy(__entry->name, conn->qp.dev->ndev->name, IFNAMSIZ);
+		memcpy(__entry->gid, conn->gid.raw, 16);
+		__entry->active = ipoib_conn_is_active(conn);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->qpn = conn->qp.ib ? conn->qp.ib->qp_num : 0;
+		__entry->reject = conn->reject;
+		__entry->status = conn->status;
+	),
+	TP_printk("%s: %s %pI6 QP %#x %s -> %s reject %d status %d",
+		  __entry->name, __entry->active ? "to" : "from",
+		  __entry->gid, __entry->qpn,
+		  ipoib_conn_state_name(__entry->from),
+		  ipoib_conn_state_name(__entry->to), __entry->reject,
+		  __entry->status)
 );
 
 #endif /* IPOIB_TRACE_H */

@@ -1,0 +1,1387 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Connected mode: opening, accepting and closing reliable connections
+ *
+ * A neighbour whose address has the RC flag gets a connection when there is a
+ * packet for it.  Each side sends on connections that it opened itself, never
+ * on those its peer did: deployed peers take no data there.  A connection is
+ * one QP and one handle of the CM and is never used again; what outlives it,
+ * such as packets that wait and how often the peer refused, is in the link.
+ *
+ * One work item per interface does all that takes time: it makes QPs, moves
+ * them, answers peers and takes connections down, several at once; a stop does
+ * the same in its own context.  The CM's
+ * and the HCA's callbacks only note what happened.  CM handles are destroyed
+ * by another work item, because that waits for the management QP.
+ *
+ * Objects: struct ipoib_cm (one interface), struct ipoib_link (one neighbour),
+ * struct ipoib_conn.  Locks: ipoib_cm.run, a mutex, for what the work item
+ * does; it nests inside rtnl and ipoib_dev.lock, and neither is taken under it.
+ * ipoib_link.lock, then ipoib_cm.lock: spinlocks taken with BHs disabled.
+ *
+ * RFC 4755 sections 3 (connections) and 6 (service ID, private data); IBA
+ * volume 1 chapter 12 (communication management).
+ */
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/moduleparam.h>
+#include <linux/seq_file.h>
+#include <net/icmp.h>
+
+#include "ipoib.h"
+#include "ipoib_cm.h"
+#include "ipoib_trace.h"
+
+/* IBA volume 1 section 12.7: 4.096 us times two to the power of this. */
+#define IPOIB_CM_RESPONSE	17	/* half a second for the peer's CM */
+#define IPOIB_CM_RETRIES	4
+#define IPOIB_CM_LIFETIME	14	/* most that a packet is thought to take */
+#define IPOIB_RC_TIMEOUT	16	/* most that an acknowledgment takes */
+#define IPOIB_RC_RETRIES	5
+#define IPOIB_RC_RNR_FOREVER	7
+#define IPOIB_RC_RNR_TIMER	12	/* 0.64 ms, IBA volume 1 table 45 */
+
+#define IPOIB_CONN_DRAIN	HZ
+#define IPOIB_CONN_CHECK	(2 * HZ)
+#define IPOIB_CONN_STALL	(10 * HZ)
+#define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
+#define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
+#define IPOIB_CONN_GRACE	(10 * HZ)
+#define IPOIB_CM_MAX_PASSIVE	8192
+#define IPOIB_CM_MAX_PENDING	256
+#define IPOIB_CM_PER_PEER	4
+
+unsigned int ipoib_max_nonsrq_conn_qp = 128;
+module_param_named(max_nonsrq_conn_qp, ipoib_max_nonsrq_conn_qp, uint, 0444);
+MODULE_PARM_DESC(max_nonsrq_conn_qp,
+		 "Connections an interface accepts on an HCA without SRQ");
+
+static unsigned int ipoib_conn_idle_secs = 300;
+module_param_named(conn_idle_timeout, ipoib_conn_idle_secs, uint, 0644);
+MODULE_PARM_DESC(conn_idle_timeout,
+		 "Seconds after which an unused connection is closed, 0: never");
+
+/* ---- notes for the work item -------------------------------------------- */
+
+static void ipoib_cm_kick(struct ipoib_cm *cm)
+{
+	mod_delayed_work(ipoib_wq, &cm->work, 0);
+}
+
+/**
+ * ipoib_conn_notify - note something that happened to a connection
+ * @conn: connection
+ * @ev: what
+ *
+ * Context: any.
+ */
+void ipoib_conn_notify(struct ipoib_conn *conn, enum ipoib_conn_event ev)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	set_bit(ev, &conn->events);
+	/* The work clears the bit before it looks at the events. */
+	if (!test_and_set_bit(0, &conn->listed))
+		llist_add(&conn->todo, &cm->todo);
+	ipoib_cm_kick(cm);
+}
+
+static void ipoib_link_put(struct ipoib_link *link)
+{
+	if (refcount_dec_and_test(&link->ref))
+		kfree_rcu(link, rcu);
+}
+
+/**
+ * ipoib_link_notify - have a link handled by the work item
+ * @link: link
+ *
+ * Context: any.
+ */
+void ipoib_link_notify(struct ipoib_link *link)
+{
+	struct ipoib_cm *cm = link->dev->cm;
+
+	if (!test_and_set_bit(0, &link->listed)) {
+		refcount_inc(&link->ref);
+		llist_add(&link->todo, &cm->links);
+	}
+	ipoib_cm_kick(cm);
+}
+
+/* ---- states ------------------------------------------------------------- */
+
+/**
+ * ipoib_link_move - change the state of a link
+ * @link: link, its lock held
+ * @to: new state
+ */
+void ipoib_link_move(struct ipoib_link *link, enum ipoib_link_state to)
+{
+	lockdep_assert_held(&link->lock);
+	WARN_ON_ONCE(!ipoib_link_may_move(link->state, to));
+	trace_ipoib_link_state(link, link->state, to);
+	WRITE_ONCE(link->state, to);
+}
+
+/* By the work item only. */
+static void ipoib_conn_move(struct ipoib_conn *conn, enum ipoib_conn_state to)
+{
+	WARN_ON_ONCE(!ipoib_conn_may_move(conn->state, to));
+	trace_ipoib_conn_state(conn, conn->state, to);
+	WRITE_ONCE(conn->state, to);
+	conn->since = jiffies;
+}
+
+/* Without a connection: the next packet asks for one, when it may. */
+static void ipoib_link_failed(struct ipoib_link *link)
+{
+	unsigned long delay = ipoib_link_delay(link->failures);
+
+	lockdep_assert_held(&link->lock);
+	link->failures++;
+	link->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
+	ipoib_link_move(link, IPOIB_LINK_BACKOFF);
+}
+
+static void ipoib_link_take_waiting(struct ipoib_link *link,
+				    struct sk_buff_head *list)
+{
+	lockdep_assert_held(&link->lock);
+	skb_queue_splice_tail_init(&link->waiting, list);
+	WRITE_ONCE(link->waiting_bytes, 0);
+}
+
+/* Packets that were to be sent go back to the front of those that wait. */
+static void ipoib_link_return(struct ipoib_link *link,
+			      struct sk_buff_head *list)
+{
+	struct sk_buff *skb;
+	u32 bytes = 0;
+
+	lockdep_assert_held(&link->lock);
+	if (link->dead)
+		return;
+	skb_queue_walk(list, skb)
+		bytes += skb->len;
+	skb_queue_splice_init(list, &link->waiting);
+	WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + bytes);
+}
+
+/* ---- QPs ---------------------------------------------------------------- */
+
+static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
+{
+	struct ipoib_qp *qp = ctx;
+	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
+
+	switch (event->event) {
+	case IB_EVENT_QP_LAST_WQE_REACHED:
+		complete(&conn->last_wqe);
+		break;
+	case IB_EVENT_COMM_EST:
+		/* The peer sends already: its RTU may have been lost. */
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+		break;
+	case IB_EVENT_QP_FATAL:
+	case IB_EVENT_QP_REQ_ERR:
+	case IB_EVENT_QP_ACCESS_ERR:
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
+		break;
+	default:
+		break;
+	}
+}
+
+static int ipoib_conn_create_qp(struct ipoib_conn *conn)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	struct ipoib_port *port = dev->port;
+	struct ib_qp_init_attr attr = {
+		.event_handler = ipoib_conn_qp_event,
+		.qp_context = &conn->qp,
+		.cap.max_send_wr = 1,	/* the marker */
+		.cap.max_send_sge = 1,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	struct ib_qp *qp;
+	int ret;
+
+	if (ipoib_conn_is_active(conn)) {
+		attr.cap.max_send_wr += conn->ring.size;
+		attr.cap.max_send_sge = dev->ud.max_sge;
+	} else if (conn->rxq) {
+		attr.cap.max_recv_wr = conn->rxq->size;
+		attr.cap.max_recv_sge = conn->rxq->format->num;
+	} else {
+		attr.srq = conn->qp.rxq->srq;
+	}
+	ret = ipoib_cq_get(&port->channel, &conn->cqs, attr.cap.max_send_wr,
+			   attr.cap.max_recv_wr);
+	if (ret)
+		return ret;
+	attr.send_cq = conn->cqs.tx->ib;
+	attr.recv_cq = conn->cqs.rx->ib;
+	qp = ib_create_qp(port->pd, &attr);
+	if (IS_ERR(qp)) {
+		ipoib_cq_put(&port->channel, &conn->cqs);
+		return PTR_ERR(qp);
+	}
+	conn->qp.ib = qp;
+	return 0;
+}
+
+static int ipoib_conn_to_init(struct ipoib_conn *conn)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.pkey_index = conn->qp.dev->ud.pkey_index,
+		.port_num = conn->qp.dev->port->num,
+	};
+
+	return ib_modify_qp(conn->qp.ib, &attr, IB_QP_STATE |
+			    IB_QP_PKEY_INDEX | IB_QP_PORT |
+			    IB_QP_ACCESS_FLAGS);
+}
+
+/* As the CM negotiated, but for what we know better. */
+static int ipoib_conn_to_rts(struct ipoib_conn *conn)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RTR };
+	int mask, ret;
+
+	ret = ib_cm_init_qp_attr(conn->id, &attr, &mask);
+	if (ret)
+		return ret;
+	attr.min_rnr_timer = IPOIB_RC_RNR_TIMER;
+	ret = ib_modify_qp(conn->qp.ib, &attr, mask);
+	if (ret)
+		return ret;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.qp_state = IB_QPS_RTS;
+	ret = ib_cm_init_qp_attr(conn->id, &attr, &mask);
+	if (ret)
+		return ret;
+	attr.timeout = min_t(u8, attr.timeout, IPOIB_RC_TIMEOUT);
+	conn->live = true;
+	return ib_modify_qp(conn->qp.ib, &attr, mask);
+}
+
+/* ---- connections -------------------------------------------------------- */
+
+static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
+					   enum ipoib_qp_kind kind)
+{
+	struct ipoib_conn *conn;
+
+	conn = kzalloc_obj(*conn);
+	if (!conn)
+		return NULL;
+	conn->qp.kind = kind;
+	conn->qp.dev = dev;
+	conn->qp.txq = dev->ud.txq;
+	init_completion(&conn->qp.drained);
+	init_completion(&conn->last_wqe);
+	INIT_LIST_HEAD(&conn->entry);
+	conn->since = jiffies;
+	conn->used = jiffies;
+	return conn;
+}
+
+static void ipoib_conn_free(struct ipoib_conn *conn)
+{
+	ipoib_tx_ring_free(&conn->ring);
+	ipoib_conn_free_rxq(conn);
+	if (conn->link)
+		ipoib_link_put(conn->link);
+	kfree_rcu(conn, rcu);
+}
+
+/* Into the list, unless the interface goes down or there are too many. */
+static int ipoib_conn_add(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	int ret = 0;
+
+	spin_lock_bh(&cm->lock);
+	if (!cm->running) {
+		ret = -ENETDOWN;
+	} else if (ipoib_conn_is_active(conn)) {
+		cm->active++;
+	} else if (cm->passive >= IPOIB_CM_MAX_PASSIVE ||
+		   cm->pending >= IPOIB_CM_MAX_PENDING) {
+		ret = -EBUSY;
+	} else {
+		cm->passive++;
+		cm->pending++;
+	}
+	if (!ret)
+		list_add_tail(&conn->entry, &cm->conns);
+	spin_unlock_bh(&cm->lock);
+	return ret;
+}
+
+static void ipoib_conn_answered(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	if (ipoib_conn_is_active(conn))
+		return;
+	spin_lock_bh(&cm->lock);
+	cm->pending--;
+	spin_unlock_bh(&cm->lock);
+}
+
+static u32 ipoib_cm_private(struct ipoib_dev *dev,
+			    struct ipoib_cm_private *data)
+{
+	return ipoib_cm_private_fill(data, dev->cm->qpn,
+				     dev->port->cm->max_msg,
+				     READ_ONCE(dev->cm->offload) ?
+				     IPOIB_CM_CAPS : 0);
+}
+
+/* What both sides are willing to do. */
+static void ipoib_conn_set_peer(struct ipoib_conn *conn,
+				const struct ipoib_cm_peer *peer)
+{
+	conn->peer = *peer;
+	if (!READ_ONCE(conn->qp.dev->cm->offload))
+		conn->peer.caps = 0;
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+static int ipoib_conn_handler(struct ib_cm_id *id,
+			      const struct ib_cm_event *event);
+
+static int ipoib_conn_send_req(struct ipoib_conn *conn)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	struct ipoib_cm_private data;
+	struct sa_path_rec rec;
+	struct ib_cm_req_param req = {
+		.primary_path = &rec,
+		.service_id = cpu_to_be64(ipoib_cm_service_id(
+				ipoib_addr_qpn(conn->link->addr))),
+		.qp_num = conn->qp.ib->qp_num,
+		.qp_type = IB_QPT_RC,
+		.starting_psn = get_random_u32() & IPOIB_QPN_MASK,
+		.private_data = &data,
+		.private_data_len = ipoib_cm_private(dev, &data),
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.remote_cm_response_timeout = IPOIB_CM_RESPONSE,
+		.local_cm_response_timeout = IPOIB_CM_RESPONSE,
+		.flow_control = 1,
+		.retry_count = IPOIB_RC_RETRIES,
+		.rnr_retry_count = IPOIB_RC_RNR_FOREVER,
+		.max_cm_retries = IPOIB_CM_RETRIES,
+	};
+	int ret;
+
+	ret = ipoib_neigh_record(conn->link, &rec, conn->link->failures);
+	if (ret)
+		return ret;
+	rec.packet_life_time = min_t(u8, rec.packet_life_time,
+				     IPOIB_CM_LIFETIME);
+	return ib_send_cm_req(conn->id, &req);
+}
+
+static int ipoib_conn_open(struct ipoib_conn *conn)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	struct ib_cm_id *id;
+	int ret;
+
+	ret = ipoib_tx_ring_alloc(&conn->ring, dev->port->ca,
+				  min_t(u32, IPOIB_RC_RING,
+					dev->port->sendq_size));
+	if (ret)
+		return ret;
+	ret = ipoib_conn_create_qp(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_to_init(conn);
+	if (ret)
+		return ret;
+	id = ib_create_cm_id(dev->port->ca, ipoib_conn_handler, conn);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	conn->id = id;
+	ret = ipoib_conn_send_req(conn);
+	if (ret)
+		return ret;
+	ipoib_conn_move(conn, IPOIB_CONN_ASKED);
+	return 0;
+}
+
+/* A link wants a connection. */
+static struct ipoib_conn *ipoib_link_connect(struct ipoib_link *link)
+{
+	struct ipoib_dev *dev = link->dev;
+	struct sk_buff_head waiting;
+	struct ipoib_conn *conn;
+
+	conn = ipoib_conn_alloc(dev, IPOIB_QP_TX);
+	if (conn) {
+		refcount_inc(&link->ref);
+		conn->link = link;
+		memcpy(conn->gid.raw, link->addr + 4, sizeof(conn->gid));
+		if (ipoib_conn_add(conn)) {
+			ipoib_conn_free(conn);
+			conn = NULL;
+		}
+	}
+	__skb_queue_head_init(&waiting);
+	spin_lock_bh(&link->lock);
+	if (conn && link->dead) {
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+		conn = NULL;
+	} else if (conn) {
+		link->conn = conn;
+		ipoib_link_move(link, IPOIB_LINK_CONNECTING);
+	} else {
+		dev->cm->stats.open_failures++;
+		ipoib_link_failed(link);
+		ipoib_link_take_waiting(link, &waiting);
+	}
+	spin_unlock_bh(&link->lock);
+	ipoib_rc_resend(&waiting);
+	return conn;
+}
+
+/* The peer agreed: the connection can be used. */
+static int ipoib_conn_establish(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+	struct sk_buff_head waiting;
+	int ret;
+
+	ret = ipoib_conn_to_rts(conn);
+	if (ret)
+		return ret;
+	ret = ib_send_cm_rtu(conn->id, NULL, 0);
+	if (ret)
+		return ret;
+	ipoib_conn_move(conn, IPOIB_CONN_UP);
+	conn->used = jiffies;
+	conn->seen_at = jiffies;
+
+	__skb_queue_head_init(&waiting);
+	spin_lock_bh(&link->lock);
+	if (link->conn == conn) {
+		link->caps = conn->peer.caps;
+		link->max_msg = conn->peer.max_msg;
+		link->failures = 0;
+		ipoib_link_move(link, IPOIB_LINK_UP);
+		ipoib_link_take_waiting(link, &waiting);
+	}
+	spin_unlock_bh(&link->lock);
+	conn->qp.dev->cm->stats.opened++;
+	ipoib_rc_resend(&waiting);
+	return 0;
+}
+
+/* ---- accepting ---------------------------------------------------------- */
+
+/* Connections that the same peer opened before: at most a few are kept. */
+static void ipoib_conn_supersede(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct ipoib_conn *old;
+	u32 n = 0;
+
+	spin_lock_bh(&cm->lock);
+	list_for_each_entry_reverse(old, &cm->conns, entry) {
+		if (ipoib_conn_is_active(old) || old == conn ||
+		    old->state == IPOIB_CONN_CLOSING ||
+		    old->peer.qpn != conn->peer.qpn ||
+		    memcmp(&old->gid, &conn->gid, sizeof(old->gid)))
+			continue;
+		old->superseded = true;
+		if (++n >= IPOIB_CM_PER_PEER)
+			ipoib_conn_notify(old, IPOIB_CONN_EV_CLOSE);
+	}
+	spin_unlock_bh(&cm->lock);
+}
+
+static int ipoib_conn_send_rep(struct ipoib_conn *conn)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	struct ipoib_cm_private data;
+	struct ib_cm_rep_param rep = {
+		.qp_num = conn->qp.ib->qp_num,
+		.starting_psn = get_random_u32() & IPOIB_QPN_MASK,
+		.private_data = &data,
+		.private_data_len = ipoib_cm_private(dev, &data),
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.flow_control = 1,
+		.rnr_retry_count = IPOIB_RC_RNR_FOREVER,
+		.srq = !conn->rxq,
+	};
+
+	return ib_send_cm_rep(conn->id, &rep);
+}
+
+static int ipoib_conn_accept(struct ipoib_conn *conn)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	struct ipoib_cm *cm = dev->cm;
+	int ret;
+
+	if (!dev->port->cm->rxq.srq &&
+	    cm->passive > ipoib_max_nonsrq_conn_qp) {
+		if (net_ratelimit())
+			netdev_warn(dev->ndev, "refused a connection: there are %u already, see max_nonsrq_conn_qp\n",
+				    ipoib_max_nonsrq_conn_qp);
+		return -EBUSY;
+	}
+	ret = ipoib_conn_create_rxq(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_create_qp(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_to_init(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_fill_rxq(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_to_rts(conn);
+	if (ret)
+		return ret;
+	ret = ipoib_conn_send_rep(conn);
+	if (ret)
+		return ret;
+	ipoib_conn_supersede(conn);
+	cm->stats.accepted++;
+	ipoib_conn_move(conn, IPOIB_CONN_ANSWERED);
+	return 0;
+}
+
+static void ipoib_conn_refuse(struct ipoib_conn *conn)
+{
+	conn->qp.dev->cm->stats.refused++;
+	ib_send_cm_rej(conn->id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
+}
+
+/* Is a request one that a decent peer of this link sends? */
+static int ipoib_cm_check_req(struct ipoib_dev *dev,
+			      const struct ib_cm_event *event,
+			      struct ipoib_cm_peer *peer)
+{
+	const struct ib_cm_req_event_param *req = &event->param.req_rcvd;
+
+	if (req->qp_type != IB_QPT_RC ||
+	    ipoib_pkey_full(be16_to_cpu(req->primary_path->pkey)) != dev->pkey)
+		return -EINVAL;
+	return ipoib_cm_private_parse(peer, event->private_data,
+				      IB_CM_REQ_PRIVATE_DATA_SIZE);
+}
+
+/* A request came in.  The CM rejects it if an error is returned. */
+static int ipoib_cm_request(struct ib_cm_id *id,
+			    const struct ib_cm_event *event)
+{
+	struct ipoib_dev *dev = id->context;
+	struct ipoib_cm_peer peer;
+	struct ipoib_conn *conn;
+	int ret;
+
+	ret = ipoib_cm_check_req(dev, event, &peer);
+	if (ret) {
+		dev->cm->stats.malformed++;
+		goto err_refuse;
+	}
+	ret = -ENOBUFS;
+	conn = ipoib_conn_alloc(dev, IPOIB_QP_RX);
+	if (!conn)
+		goto err_busy;
+	ipoib_conn_set_peer(conn, &peer);
+	conn->gid = event->param.req_rcvd.primary_path->dgid;
+	conn->id = id;
+	ret = ipoib_conn_add(conn);
+	if (ret) {
+		ipoib_conn_free(conn);
+		goto err_busy;
+	}
+	id->context = conn;
+	id->cm_handler = ipoib_conn_handler;
+	ipoib_conn_notify(conn, IPOIB_CONN_EV_OPEN);
+	return 0;
+
+err_busy:
+	ib_send_cm_rej(id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
+err_refuse:
+	dev->cm->stats.refused++;
+	return ret;
+}
+
+/* ---- the CM's callbacks ------------------------------------------------- */
+
+static int ipoib_cm_listen_handler(struct ib_cm_id *id,
+				   const struct ib_cm_event *event)
+{
+	return event->event == IB_CM_REQ_RECEIVED ?
+	       ipoib_cm_request(id, event) : 0;
+}
+
+static void ipoib_conn_rep(struct ipoib_conn *conn,
+			   const struct ib_cm_event *event)
+{
+	struct ipoib_cm_peer peer;
+
+	if (ipoib_cm_private_parse(&peer, event->private_data,
+				   IB_CM_REP_PRIVATE_DATA_SIZE)) {
+		conn->qp.dev->cm->stats.malformed++;
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
+		return;
+	}
+	ipoib_conn_set_peer(conn, &peer);
+	ipoib_conn_notify(conn, IPOIB_CONN_EV_REP);
+}
+
+static int ipoib_conn_handler(struct ib_cm_id *id,
+			      const struct ib_cm_event *event)
+{
+	struct ipoib_conn *conn = id->context;
+
+	switch (event->event) {
+	case IB_CM_REP_RECEIVED:
+		ipoib_conn_rep(conn, event);
+		break;
+	case IB_CM_RTU_RECEIVED:
+	case IB_CM_USER_ESTABLISHED:
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+		break;
+	case IB_CM_REJ_RECEIVED:
+		conn->reject = event->param.rej_rcvd.reason;
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
+		break;
+	case IB_CM_REQ_ERROR:
+	case IB_CM_REP_ERROR:
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_TIMEOUT);
+		break;
+	case IB_CM_DREQ_RECEIVED:
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_DREQ);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* ---- closing ------------------------------------------------------------ */
+
+/* What becomes of the link of a connection that ends. */
+static void ipoib_link_lose(struct ipoib_conn *conn, bool failed, bool again)
+{
+	struct ipoib_link *link = conn->link;
+	bool young = time_before(jiffies, conn->since + IPOIB_CONN_SHORT);
+	bool was_up = conn->state == IPOIB_CONN_UP;
+
+	spin_lock_bh(&link->lock);
+	WRITE_ONCE(conn->broken, true);
+	if (link->conn != conn)
+		goto unlock;
+	link->conn = NULL;
+	link->caps = 0;
+	if (was_up && !young)
+		link->breaks = 0;
+	if (was_up && !failed) {
+		ipoib_link_move(link, IPOIB_LINK_IDLE);
+	} else if (again && link->breaks < IPOIB_LINK_BREAKS) {
+		/* At once, so that what waits need not be given up. */
+		link->breaks++;
+		ipoib_link_move(link, IPOIB_LINK_WANTED);
+		ipoib_link_notify(link);
+	} else {
+		ipoib_link_failed(link);
+	}
+unlock:
+	spin_unlock_bh(&link->lock);
+}
+
+/* Packets that a connection did not send, and those that waited for it. */
+static void ipoib_conn_requeue(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct sk_buff_head left;
+
+	__skb_queue_head_init(&left);
+	ipoib_rc_purge(conn, &left);
+	cm->stats.requeued += skb_queue_len(&left);
+	spin_lock_bh(&link->lock);
+	if (link->state == IPOIB_LINK_WANTED ||
+	    link->state == IPOIB_LINK_CONNECTING)
+		/* Before what came later, and however much it is. */
+		ipoib_link_return(link, &left);
+	else
+		ipoib_link_take_waiting(link, &left);
+	spin_unlock_bh(&link->lock);
+	if (READ_ONCE(cm->running))
+		ipoib_rc_resend(&left);
+	while (!skb_queue_empty(&left))
+		ipoib_drop(conn->qp.dev->ndev, __skb_dequeue(&left),
+			   SKB_DROP_REASON_NOT_SPECIFIED);
+}
+
+/* QP to ERR; is there something to wait for? */
+static void ipoib_conn_begin_drain(struct ipoib_conn *conn)
+{
+	struct ib_ud_wr marker = { };
+
+	conn->drain = conn->live && !ipoib_qp_drain(&conn->qp, &marker);
+}
+
+static bool ipoib_conn_wait_drain(struct ipoib_conn *conn, unsigned long end)
+{
+	unsigned long now = jiffies;
+	unsigned long left = time_before(now, end) ? end - now : 0;
+
+	if (!conn->live)
+		return true;
+	if (!conn->drain ||
+	    !wait_for_completion_timeout(&conn->qp.drained, left))
+		return false;
+	if (!conn->qp.ib->srq)
+		return true;
+	now = jiffies;
+	left = time_before(now, end) ? end - now : 0;
+	return wait_for_completion_timeout(&conn->last_wqe, left);
+}
+
+static void ipoib_conn_destroy_qp(struct ipoib_conn *conn)
+{
+	struct ipoib_channel *ch = &conn->qp.dev->port->channel;
+
+	if (!conn->qp.ib)
+		return;
+	ib_destroy_qp(conn->qp.ib);
+	conn->qp.ib = NULL;
+	ipoib_cq_put(ch, &conn->cqs);
+}
+
+/* From now on the CM's callbacks note what nobody looks at. */
+static void ipoib_conn_reap(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	llist_add(&conn->todo, &cm->reap);
+	queue_work(ipoib_wq, &cm->reap_work);
+}
+
+/* The QP is gone; the CM's handle goes when the management QP lets it. */
+static void ipoib_conn_bury(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	ipoib_conn_move(conn, IPOIB_CONN_DEAD);
+	spin_lock_bh(&cm->lock);
+	if (ipoib_conn_is_active(conn))
+		cm->active--;
+	else
+		cm->passive--;
+	spin_unlock_bh(&cm->lock);
+	/* If it is in the list of those with events, they are waited for. */
+	if (!test_and_set_bit(0, &conn->listed))
+		ipoib_conn_reap(conn);
+}
+
+/* Take down all connections of a list at once. */
+static void ipoib_conns_close(struct ipoib_dev *dev, struct list_head *list)
+{
+	struct ipoib_channel *ch = &dev->port->channel;
+	unsigned long end = jiffies + IPOIB_CONN_DRAIN;
+	struct ib_qp_attr reset = { .qp_state = IB_QPS_RESET };
+	struct ipoib_conn *conn;
+	bool late = false;
+
+	if (list_empty(list))
+		return;
+	list_for_each_entry(conn, list, entry)
+		ipoib_conn_begin_drain(conn);
+	list_for_each_entry(conn, list, entry) {
+		if (ipoib_conn_wait_drain(conn, end))
+			continue;
+		late = true;
+		netdev_warn_once(dev->ndev, "connection %#x did not drain\n",
+				 conn->qp.ib->qp_num);
+	}
+	/* Before the QP may purge completions, and buffers with them. */
+	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+	list_for_each_entry(conn, list, entry) {
+		ipoib_conn_detach_rxq(conn);
+		if (late && conn->qp.ib)
+			ib_modify_qp(conn->qp.ib, &reset, IB_QP_STATE);
+	}
+	if (late)
+		ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+	list_for_each_entry(conn, list, entry) {
+		ipoib_conn_destroy_qp(conn);
+		/* What follows may take long, and outlive the port's pools. */
+		ipoib_conn_free_rxq(conn);
+	}
+}
+
+/* ---- the work item ------------------------------------------------------ */
+
+static void ipoib_conn_close(struct ipoib_conn *conn, struct list_head *closing)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	if (conn->state == IPOIB_CONN_NEW)
+		ipoib_conn_answered(conn);
+	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
+	spin_lock_bh(&cm->lock);
+	list_move_tail(&conn->entry, closing);
+	spin_unlock_bh(&cm->lock);
+}
+
+/* Try a connection that could not be opened again, at once or later. */
+static void ipoib_conn_fail(struct ipoib_conn *conn, bool again,
+			    struct list_head *closing)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	if (ipoib_conn_is_active(conn)) {
+		if (conn->state != IPOIB_CONN_UP)
+			cm->stats.open_failures++;
+		ipoib_link_lose(conn, true, again);
+	}
+	ipoib_conn_close(conn, closing);
+}
+
+static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
+{
+	int ret;
+
+	if (ipoib_conn_is_active(conn)) {
+		ret = ipoib_conn_open(conn);
+		if (ret) {
+			ipoib_dbg(conn->qp.dev, "no connection: %pe\n",
+				  ERR_PTR(ret));
+			ipoib_conn_fail(conn, false, closing);
+		}
+		return;
+	}
+	ret = ipoib_conn_accept(conn);
+	if (!ret) {
+		ipoib_conn_answered(conn);
+		return;
+	}
+	ipoib_conn_refuse(conn);
+	ipoib_conn_close(conn, closing);
+}
+
+static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct sa_path_rec rec;
+
+	cm->stats.broken++;
+	ipoib_dbg(conn->qp.dev, "connection %#x broke: %s\n",
+		  conn->qp.ib->qp_num, ib_wc_status_msg(conn->status));
+	/* Nobody answers there: the peer may have another LID. */
+	if (conn->link && conn->status == IB_WC_RETRY_EXC_ERR)
+		ipoib_neigh_record(conn->link, &rec, true);
+	ipoib_conn_fail(conn, true, closing);
+}
+
+/* Act on what was noted; the first that ends the connection wins. */
+static void ipoib_conn_handle(struct ipoib_conn *conn,
+			      struct list_head *closing)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	unsigned long events;
+	bool active = ipoib_conn_is_active(conn);
+
+	if (conn->state == IPOIB_CONN_DEAD) {
+		ipoib_conn_reap(conn);
+		return;
+	}
+	/* Fully ordered: what is noted from here on is listed again. */
+	test_and_clear_bit(0, &conn->listed);
+	events = xchg(&conn->events, 0);
+
+	if (events & BIT(IPOIB_CONN_EV_CLOSE)) {
+		if (active)
+			ipoib_link_lose(conn, false, false);
+		ipoib_conn_close(conn, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_REJ)) {
+		cm->stats.rejected++;
+		/* With another QP a stale connection is none. */
+		ipoib_conn_fail(conn, conn->reject == IB_CM_REJ_STALE_CONN,
+				closing);
+	} else if (events & BIT(IPOIB_CONN_EV_TIMEOUT)) {
+		ipoib_conn_fail(conn, false, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_DREQ)) {
+		cm->stats.closed_by_peer++;
+		if (active)
+			ipoib_link_lose(conn, false, false);
+		ipoib_conn_close(conn, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_BROKEN)) {
+		ipoib_conn_broke(conn, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_OPEN)) {
+		ipoib_conn_begin(conn, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_REP) &&
+		   conn->state == IPOIB_CONN_ASKED) {
+		if (ipoib_conn_establish(conn))
+			ipoib_conn_fail(conn, false, closing);
+	} else if (events & BIT(IPOIB_CONN_EV_RTU) &&
+		   conn->state == IPOIB_CONN_ANSWERED) {
+		ib_cm_notify(conn->id, IB_EVENT_COMM_EST);
+		ipoib_conn_move(conn, IPOIB_CONN_UP);
+	}
+}
+
+static void ipoib_cm_handle_conns(struct ipoib_cm *cm,
+				  struct list_head *closing)
+{
+	struct llist_node *list = llist_reverse_order(llist_del_all(&cm->todo));
+	struct ipoib_conn *conn, *next;
+
+	llist_for_each_entry_safe(conn, next, list, todo)
+		ipoib_conn_handle(conn, closing);
+}
+
+static void ipoib_cm_handle_links(struct ipoib_cm *cm,
+				  struct list_head *closing)
+{
+	struct llist_node *list = llist_reverse_order(llist_del_all(&cm->links));
+	struct ipoib_link *link, *next;
+	struct ipoib_conn *conn;
+
+	llist_for_each_entry_safe(link, next, list, todo) {
+		test_and_clear_bit(0, &link->listed);
+		if (READ_ONCE(link->state) == IPOIB_LINK_WANTED &&
+		    !READ_ONCE(link->dead)) {
+			conn = ipoib_link_connect(link);
+			if (conn)
+				ipoib_conn_begin(conn, closing);
+		}
+		ipoib_link_put(link);
+	}
+}
+
+/* Has nothing been sent for long although there is something to send? */
+static bool ipoib_conn_stalled(struct ipoib_conn *conn)
+{
+	u32 tail = READ_ONCE(conn->tail);
+
+	if (!ipoib_conn_is_active(conn) || conn->state != IPOIB_CONN_UP)
+		return false;
+	if (tail != conn->seen_tail || tail == READ_ONCE(conn->head)) {
+		conn->seen_tail = tail;
+		conn->seen_at = jiffies;
+	}
+	return time_after(jiffies, conn->seen_at + IPOIB_CONN_STALL);
+}
+
+static bool ipoib_conn_idle(const struct ipoib_conn *conn)
+{
+	unsigned long limit = READ_ONCE(ipoib_conn_idle_secs) * HZ;
+
+	if (conn->state != IPOIB_CONN_UP && conn->state != IPOIB_CONN_ANSWERED)
+		return false;
+	if (conn->superseded)
+		limit = IPOIB_CONN_GRACE;
+	return limit && time_after(jiffies, READ_ONCE(conn->used) + limit);
+}
+
+/* Once in a while: who stands still, who is not needed? */
+static void ipoib_cm_check(struct ipoib_cm *cm)
+{
+	struct ipoib_conn *conn;
+
+	spin_lock_bh(&cm->lock);
+	list_for_each_entry(conn, &cm->conns, entry) {
+		if (ipoib_conn_stalled(conn)) {
+			cm->stats.stalled++;
+			conn->status = IB_WC_RESP_TIMEOUT_ERR;
+			ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
+		} else if (ipoib_conn_idle(conn)) {
+			cm->stats.closed_idle++;
+			ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+		}
+	}
+	if (!list_empty(&cm->conns))
+		queue_delayed_work(ipoib_wq, &cm->work, IPOIB_CONN_CHECK);
+	spin_unlock_bh(&cm->lock);
+}
+
+static void ipoib_cm_run(struct ipoib_cm *cm)
+{
+	struct ipoib_conn *conn, *next;
+	LIST_HEAD(closing);
+
+	mutex_lock(&cm->run);
+	ipoib_cm_handle_conns(cm, &closing);
+	ipoib_cm_handle_links(cm, &closing);
+	ipoib_conns_close(cm->dev, &closing);
+	list_for_each_entry_safe(conn, next, &closing, entry) {
+		list_del_init(&conn->entry);
+		if (conn->link)
+			ipoib_conn_requeue(conn);
+		ipoib_conn_bury(conn);
+	}
+	ipoib_cm_check(cm);
+	mutex_unlock(&cm->run);
+}
+
+static void ipoib_cm_work(struct work_struct *work)
+{
+	ipoib_cm_run(container_of(work, struct ipoib_cm, work.work));
+}
+
+static void ipoib_cm_reap(struct ipoib_cm *cm)
+{
+	struct llist_node *list = llist_del_all(&cm->reap);
+	struct ipoib_conn *conn, *next;
+
+	llist_for_each_entry_safe(conn, next, list, todo) {
+		if (conn->id)
+			ib_destroy_cm_id(conn->id);
+		ipoib_conn_free(conn);
+	}
+}
+
+static void ipoib_cm_reap_work(struct work_struct *work)
+{
+	ipoib_cm_reap(container_of(work, struct ipoib_cm, reap_work));
+}
+
+static void ipoib_pmtu_send(struct sk_buff *skb)
+{
+	u32 mtu = *ipoib_pmtu_cb(skb);
+
+	if (skb->protocol == htons(ETH_P_IPV6))
+		icmpv6_ndo_send(skb, ICMPV6_PKT_TOOBIG, 0, mtu);
+	else if (skb->protocol == htons(ETH_P_IP) &&
+		 ip_hdr(skb)->frag_off & htons(IP_DF))
+		icmp_ndo_send(skb, ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED,
+			      htonl(mtu));
+	kfree_skb_reason(skb, SKB_DROP_REASON_PKT_TOO_BIG);
+}
+
+static void ipoib_pmtu_work(struct work_struct *work)
+{
+	struct ipoib_cm *cm = container_of(work, struct ipoib_cm, pmtu_work);
+	struct sk_buff *skb;
+
+	while ((skb = skb_dequeue(&cm->pmtu)))
+		ipoib_pmtu_send(skb);
+}
+
+/* ---- links -------------------------------------------------------------- */
+
+/**
+ * ipoib_link_create - a neighbour that takes connections
+ * @dev: interface in connected mode
+ * @neigh: neighbour, not in the table yet
+ *
+ * Context: path_lock held.
+ * Return: link or NULL
+ */
+struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
+				     struct ipoib_neigh *neigh)
+{
+	struct ipoib_link *link;
+
+	lockdep_assert_held(&dev->port->path_lock);
+	link = kzalloc_obj(*link, GFP_ATOMIC);
+	if (!link)
+		return NULL;
+	spin_lock_init(&link->lock);
+	refcount_set(&link->ref, 1);
+	link->dev = dev;
+	link->neigh = neigh;
+	memcpy(link->addr, neigh->addr, INFINIBAND_ALEN);
+	__skb_queue_head_init(&link->waiting);
+	return link;
+}
+
+/**
+ * ipoib_link_destroy - the neighbour goes
+ * @link: its link; senders may still look at it under RCU
+ *
+ * Context: path_lock held.
+ */
+void ipoib_link_destroy(struct ipoib_link *link)
+{
+	struct sk_buff_head drop;
+
+	lockdep_assert_held(&link->dev->port->path_lock);
+	__skb_queue_head_init(&drop);
+	link->neigh = NULL;
+	spin_lock(&link->lock);
+	link->dead = true;
+	ipoib_link_take_waiting(link, &drop);
+	if (link->conn)
+		ipoib_conn_notify(link->conn, IPOIB_CONN_EV_CLOSE);
+	spin_unlock(&link->lock);
+	while (!skb_queue_empty(&drop))
+		ipoib_drop(link->dev->ndev, __skb_dequeue(&drop),
+			   SKB_DROP_REASON_NEIGH_FAILED);
+	ipoib_link_put(link);
+}
+
+/* ---- interface ---------------------------------------------------------- */
+
+/**
+ * ipoib_cm_init - prepare an interface for connected mode
+ * @dev: interface
+ *
+ * Costs next to nothing; what connections need is made when they are.
+ *
+ * Return: 0 or -ENOMEM
+ */
+int ipoib_cm_init(struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm;
+
+	cm = kzalloc_obj(*cm);
+	if (!cm)
+		return -ENOMEM;
+	cm->dev = dev;
+	cm->offload = true;
+	mutex_init(&cm->run);
+	spin_lock_init(&cm->lock);
+	INIT_LIST_HEAD(&cm->conns);
+	init_llist_head(&cm->todo);
+	init_llist_head(&cm->links);
+	init_llist_head(&cm->reap);
+	skb_queue_head_init(&cm->pmtu);
+	INIT_DELAYED_WORK(&cm->work, ipoib_cm_work);
+	INIT_WORK(&cm->reap_work, ipoib_cm_reap_work);
+	INIT_WORK(&cm->pmtu_work, ipoib_pmtu_work);
+	dev->cm = cm;
+	return 0;
+}
+
+/**
+ * ipoib_cm_exit - undo ipoib_cm_init()
+ * @dev: interface that is down and has left connected mode
+ */
+void ipoib_cm_exit(struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm = dev->cm;
+
+	cancel_work_sync(&cm->pmtu_work);
+	skb_queue_purge(&cm->pmtu);
+	/* Last events, then the last ids; after these there are no events. */
+	ipoib_cm_run(cm);
+	cancel_work_sync(&cm->reap_work);
+	ipoib_cm_reap(cm);
+	cancel_delayed_work_sync(&cm->work);
+	WARN_ON_ONCE(!list_empty(&cm->conns));
+	kfree(cm);
+	dev->cm = NULL;
+}
+
+/**
+ * ipoib_cm_enable - get what connected mode needs
+ * @dev: interface
+ *
+ * Context: rtnl.
+ * Return: 0 or -errno
+ */
+int ipoib_cm_enable(struct ipoib_dev *dev)
+{
+	struct ipoib_txq *txq = dev->ud.txq;
+
+	if (!txq->rc) {
+		txq->rc = kzalloc_obj(*txq->rc);
+		if (!txq->rc)
+			return -ENOMEM;
+	}
+	return ipoib_cm_port_get(dev->port);
+}
+
+/**
+ * ipoib_cm_disable - undo ipoib_cm_enable(); the connections have been stopped
+ * @dev: interface
+ *
+ * Context: rtnl, or the interface is unregistered.
+ */
+void ipoib_cm_disable(struct ipoib_dev *dev)
+{
+	ipoib_cm_port_put(dev->port);
+}
+
+/**
+ * ipoib_cm_start - take connections
+ * @dev: interface in connected mode whose channel and datagram QP run
+ *
+ * Context: process, ipoib_dev.lock held.
+ * Return: 0 or -errno: then peers are refused by the CM
+ */
+int ipoib_cm_start(struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm = dev->cm;
+	struct ib_cm_id *id;
+	int ret;
+
+	lockdep_assert_held(&dev->lock);
+	cm->qpn = dev->ud.qp.ib->qp_num;
+	id = ib_create_cm_id(dev->port->ca, ipoib_cm_listen_handler, dev);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	spin_lock_bh(&cm->lock);
+	WRITE_ONCE(cm->running, true);
+	spin_unlock_bh(&cm->lock);
+	ret = ib_cm_listen(id, cpu_to_be64(ipoib_cm_service_id(cm->qpn)));
+	if (ret) {
+		ib_destroy_cm_id(id);
+		return ret;
+	}
+	cm->listen = id;
+	return 0;
+}
+
+/**
+ * ipoib_cm_stop - close all connections and take no more
+ * @dev: interface whose neighbours have been forgotten, its channel running
+ *
+ * Waits for the HCA, a second or two at most, not for any peer.
+ *
+ * Context: process, ipoib_dev.lock held.
+ */
+void ipoib_cm_stop(struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm = dev->cm;
+	struct ipoib_conn *conn;
+
+	lockdep_assert_held(&dev->lock);
+	if (!cm->running)
+		return;
+	if (cm->listen)
+		ib_destroy_cm_id(cm->listen);
+	cm->listen = NULL;
+	spin_lock_bh(&cm->lock);
+	WRITE_ONCE(cm->running, false);
+	list_for_each_entry(conn, &cm->conns, entry)
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+	spin_unlock_bh(&cm->lock);
+	/* Not flushed: the workqueue has work that wants rtnl, too. */
+	ipoib_cm_run(cm);
+	WARN_ON_ONCE(!list_empty(&cm->conns));
+}
+
+/**
+ * ipoib_cm_offload - does the interface offer peers to leave things out?
+ * @dev: interface
+ */
+bool ipoib_cm_offload(struct ipoib_dev *dev)
+{
+	return READ_ONCE(dev->cm->offload);
+}
+
+/**
+ * ipoib_cm_set_offload - offer peers to leave checksums and segmentation out
+ * @dev: interface
+ * @on: or not
+ *
+ * Connections are closed, and opened again with the next packets.
+ *
+ * Context: rtnl.
+ */
+void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on)
+{
+	struct ipoib_cm *cm = dev->cm;
+	struct ipoib_conn *conn;
+
+	if (cm->offload == on)
+		return;
+	WRITE_ONCE(cm->offload, on);
+	spin_lock_bh(&cm->lock);
+	list_for_each_entry(conn, &cm->conns, entry)
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+	spin_unlock_bh(&cm->lock);
+	if (dev->connected)
+		ipoib_dev_update_features(dev);
+}
+
+/* ---- what is shown ------------------------------------------------------ */
+
+static const char ipoib_cm_stat_names[IPOIB_CM_STATS][ETH_GSTRING_LEN] = {
+	"conn_active", "conn_passive", "conn_opened", "conn_accepted",
+	"conn_open_failures", "conn_rejected", "conn_refused",
+	"conn_malformed", "conn_closed_by_peer", "conn_closed_idle",
+	"conn_broken", "conn_stalled", "conn_requeued",
+	"conn_waiting_dropped", "conn_rx_bad", "pmtu_signalled",
+};
+
+/**
+ * ipoib_cm_get_stat_names - names of the counters
+ * @data: room for IPOIB_CM_STATS of them
+ */
+void ipoib_cm_get_stat_names(u8 *data)
+{
+	memcpy(data, ipoib_cm_stat_names, sizeof(ipoib_cm_stat_names));
+}
+
+/**
+ * ipoib_cm_get_stats - counters, in the order of ipoib_cm_stat_names
+ * @dev: interface
+ * @data: IPOIB_CM_STATS values
+ */
+void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
+{
+	struct ipoib_cm *cm = dev->cm;
+	struct ipoib_cm_stats *s = &cm->stats;
+
+	*data++ = READ_ONCE(cm->active);
+	*data++ = READ_ONCE(cm->passive);
+	*data++ = s->opened;
+	*data++ = s->accepted;
+	*data++ = s->open_failures;
+	*data++ = s->rejected;
+	*data++ = s->refused;
+	*data++ = s->malformed;
+	*data++ = s->closed_by_peer;
+	*data++ = s->closed_idle;
+	*data++ = s->broken;
+	*data++ = s->stalled;
+	*data++ = s->requeued;
+	*data++ = atomic64_read(&s->waiting_dropped);
+	*data++ = s->bad;
+	*data++ = atomic64_read(&s->pmtu);
+}
+
+/**
+ * ipoib_cm_show - write an interface's connections
+ * @m: file
+ * @dev: interface
+ */
+void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm = dev->cm;
+	struct ipoib_conn *conn;
+
+	spin_lock_bh(&cm->lock);
+	list_for_each_entry(conn, &cm->conns, entry) {
+		seq_printf(m, "GID: %pI6\n", conn->gid.raw);
+		seq_printf(m, "  opened_by: %6s\n",
+			   ipoib_conn_is_active(conn) ? "us" : "peer");
+		seq_printf(m, "  state: %10s\n",
+			   ipoib_conn_state_name(READ_ONCE(conn->state)));
+		seq_printf(m, "  max_msg: %8u\n", conn->peer.max_msg);
+		seq_printf(m, "  caps: %#11x\n", conn->peer.caps);
+		if (conn->link)
+			seq_printf(m, "  link: %11s\n  flying: %9u\n  waiting: %8u\n",
+				   ipoib_link_state_name(
+						READ_ONCE(conn->link->state)),
+				   READ_ONCE(conn->head) -
+				   READ_ONCE(conn->tail),
+				   READ_ONCE(conn->link->waiting_bytes));
+		seq_putc(m, '\n');
+	}
+	spin_unlock_bh(&cm->lock);
+}

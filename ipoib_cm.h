@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Connected mode (RFC 4755): what ipoib_cm.c, ipoib_cm_port.c and ipoib_rc.c
+ * share
+ */
+#ifndef IPOIB_CM_H
+#define IPOIB_CM_H
+
+#include <linux/refcount.h>
+#include <rdma/ib_cm.h>
+
+#include "ipoib.h"
+
+#define IPOIB_RC_RING		64	/* packets in flight on a connection */
+#define IPOIB_LINK_WAIT_BYTES	(512 * 1024)
+
+/**
+ * enum ipoib_conn_event - what a connection's work has yet to look at
+ * @IPOIB_CONN_EV_OPEN: made: ask the peer, or answer it
+ * @IPOIB_CONN_EV_REP: the peer agreed
+ * @IPOIB_CONN_EV_RTU: the peer has heard that we agreed
+ * @IPOIB_CONN_EV_REJ: the peer refused
+ * @IPOIB_CONN_EV_TIMEOUT: the peer did not answer
+ * @IPOIB_CONN_EV_DREQ: the peer closes it
+ * @IPOIB_CONN_EV_BROKEN: a request failed, or the HCA says that the QP did
+ * @IPOIB_CONN_EV_CLOSE: it is not needed any more
+ */
+enum ipoib_conn_event {
+	IPOIB_CONN_EV_OPEN,
+	IPOIB_CONN_EV_REP,
+	IPOIB_CONN_EV_RTU,
+	IPOIB_CONN_EV_REJ,
+	IPOIB_CONN_EV_TIMEOUT,
+	IPOIB_CONN_EV_DREQ,
+	IPOIB_CONN_EV_BROKEN,
+	IPOIB_CONN_EV_CLOSE,
+};
+
+/**
+ * struct ipoib_conn - a reliable connection: one QP, never used again
+ *
+ * The interface's work item (ipoib_cm_run()) makes it, moves its state and
+ * takes it down; everybody else sets a bit of @events.  Its memory goes when
+ * the CM has let go of its id.
+ *
+ * @qp: QP; its kind says who opened the connection
+ * @cqs: room for its completions
+ * @id: the CM's handle
+ * @state: see there
+ * @events: bits of enum ipoib_conn_event
+ * @todo: in the list of those with events, then of those to be freed
+ * @listed: bit 0: it is
+ * @entry: in the interface's list
+ * @peer: what the peer's private data said
+ * @gid: the peer's port
+ * @reject: why the peer refused, enum ib_cm_rej_reason
+ * @status: completion that broke it
+ * @since: jiffies of the last change of state
+ * @used: jiffies of the last packet
+ * @link: neighbour it leads to, with a reference; NULL if a peer opened it
+ * @broken: nothing may be posted any more (link's lock to write)
+ * @ring: packets in flight; empty if a peer opened it
+ * @head: sequence number of the next packet (link's lock)
+ * @tail: sequence number of the oldest packet not completed (NAPI)
+ * @seen_tail: @tail when it was last looked at
+ * @seen_at: jiffies of the last look at which @tail had moved
+ * @rxq: receive queue of its own on an HCA without SRQ, or NULL
+ * @last_wqe: the HCA has done with the SRQ as far as this QP goes
+ * @superseded: the peer has opened another one since
+ * @live: the QP has been in a state to send or receive
+ * @drain: to be waited for while it is taken down
+ * @rcu: frees it
+ */
+struct ipoib_conn {
+	struct ipoib_qp qp;
+	struct ipoib_cqs cqs;
+	struct ib_cm_id *id;
+	enum ipoib_conn_state state;
+	unsigned long events;
+	struct llist_node todo;
+	unsigned long listed;
+	struct list_head entry;
+	struct ipoib_cm_peer peer;
+	union ib_gid gid;
+	int reject;
+	enum ib_wc_status status;
+	unsigned long since;
+	unsigned long used;
+
+	struct ipoib_link *link;
+	bool broken;
+	struct ipoib_tx_ring ring;
+	u32 head;
+	u32 tail;
+	u32 seen_tail;
+	unsigned long seen_at;
+
+	struct ipoib_rxq *rxq;
+	struct completion last_wqe;
+	bool superseded;
+	bool live;
+	bool drain;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct ipoib_link - a neighbour that takes connections
+ * @lock: spinlock, taken with BHs disabled, inside the port's path_lock and
+ *	the netdev TX lock: all of this, and the sending side of @conn
+ * @ref: the neighbour, the connection and the list of links to be handled
+ * @dev: interface
+ * @neigh: its neighbour (path_lock), NULL once that is gone
+ * @addr: the link-layer address
+ * @state: see there
+ * @conn: connection being opened or in use
+ * @caps: IPOIB_CM_CAP_* of @conn while it is up
+ * @max_msg: longest message it takes while it is up
+ * @dead: the neighbour is gone
+ * @waiting: packets for want of a connection or of room in its ring
+ * @waiting_bytes: their octets
+ * @failures: in a row to open a connection
+ * @breaks: in a row of connections that did not last
+ * @retry: jiffies before which the peer is not asked again
+ * @todo: in the list of links to be handled
+ * @listed: bit 0: it is
+ * @rcu: frees it
+ */
+struct ipoib_link {
+	spinlock_t lock;	/* all below, sending side of the connection */
+	refcount_t ref;
+	struct ipoib_dev *dev;
+	struct ipoib_neigh *neigh;
+	u8 addr[INFINIBAND_ALEN] __aligned(4);
+	enum ipoib_link_state state;
+	struct ipoib_conn *conn;
+	u32 caps;
+	u32 max_msg;
+	bool dead;
+	struct sk_buff_head waiting;
+	u32 waiting_bytes;
+	u32 failures;
+	u32 breaks;
+	unsigned long retry;
+	struct llist_node todo;
+	unsigned long listed;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct ipoib_rc_wr - a request under construction
+ * @wr: request
+ * @sge: its pieces
+ */
+struct ipoib_rc_wr {
+	struct ib_send_wr wr;
+	struct ib_sge sge[IPOIB_MAX_SGE];
+};
+
+/**
+ * struct ipoib_rc_chain - requests of a transmit queue not yet posted
+ * @conn: connection they are for, NULL if there are none.  Between two packets
+ *	of a burst RCU keeps it
+ * @num: how many
+ * @w: requests
+ */
+struct ipoib_rc_chain {
+	struct ipoib_conn *conn;
+	u32 num;
+	struct ipoib_rc_wr w[IPOIB_POST_BATCH];
+};
+
+/**
+ * struct ipoib_cm_stats - counters of an interface
+ * @opened: connections opened from here
+ * @accepted: connections that peers opened
+ * @open_failures: not answered, refused, or not possible here
+ * @rejected: refused by peers
+ * @refused: requests of peers that were refused
+ * @malformed: of these, for what was in them
+ * @closed_by_peer: connections that peers closed
+ * @closed_idle: connections closed because nobody used them
+ * @broken: connections lost by an error
+ * @stalled: of these, because nothing was sent for long
+ * @requeued: packets of a lost connection sent once more
+ * @waiting_dropped: packets that found no room to wait
+ * @pmtu: packets too long for their neighbour
+ * @bad: packets from peers that make no sense
+ */
+struct ipoib_cm_stats {
+	u64 opened;
+	u64 accepted;
+	u64 open_failures;
+	u64 rejected;
+	u64 refused;
+	u64 malformed;
+	u64 closed_by_peer;
+	u64 closed_idle;
+	u64 broken;
+	u64 stalled;
+	u64 requeued;
+	atomic64_t waiting_dropped;
+	atomic64_t pmtu;
+	u64 bad;
+};
+
+/**
+ * struct ipoib_cm - connections of an interface
+ * @dev: interface
+ * @run: mutex inside ipoib_dev.lock: making, moving and taking down
+ *	connections; their states
+ * @lock: spinlock, taken with BHs disabled; nothing nests inside it: @conns,
+ *	counts, @running
+ * @running: the interface is up in connected mode
+ * @offload: offer peers to leave checksums and segmentation out
+ * @qpn: UD QP that peers know us by
+ * @listen: where requests come in
+ * @conns: struct ipoib_conn.entry
+ * @active: connections opened from here
+ * @passive: connections that peers opened
+ * @pending: of these, not answered yet
+ * @todo: connections with events
+ * @links: links to be handled
+ * @work: makes, moves and takes down connections
+ * @reap: connections whose CM id is to be destroyed
+ * @reap_work: does it, since that may take long
+ * @pmtu: packets whose senders are to be told a smaller MTU
+ * @pmtu_work: tells them
+ * @stats: counters
+ */
+struct ipoib_cm {
+	struct ipoib_dev *dev;
+	struct mutex run;	/* life of connections */
+	spinlock_t lock;	/* list and counts of connections */
+	bool running;
+	bool offload;
+	u32 qpn;
+	struct ib_cm_id *listen;
+	struct list_head conns;
+	u32 active;
+	u32 passive;
+	u32 pending;
+	struct llist_head todo;
+	struct llist_head links;
+	struct delayed_work work;
+	struct llist_head reap;
+	struct work_struct reap_work;
+	struct sk_buff_head pmtu;
+	struct work_struct pmtu_work;
+	struct ipoib_cm_stats stats;
+};
+
+/**
+ * struct ipoib_cm_port - what the connections of a port share
+ * @users: interfaces in connected mode
+ * @pool: pages of received messages
+ * @format: their receives
+ * @max_msg: longest message they take
+ * @rxq: receive queue shared by all; its srq is NULL if the HCA has none
+ */
+struct ipoib_cm_port {
+	u32 users;
+	struct page_pool *pool;
+	struct ipoib_rx_format format;
+	u32 max_msg;
+	struct ipoib_rxq rxq;
+};
+
+/* The MTU that the sender of a packet in ipoib_cm.pmtu is to be told. */
+static inline u32 *ipoib_pmtu_cb(struct sk_buff *skb)
+{
+	return (u32 *)skb->cb;
+}
+
+static inline bool ipoib_conn_is_active(const struct ipoib_conn *conn)
+{
+	return conn->qp.kind == IPOIB_QP_TX;
+}
+
+/* ipoib_cm.c */
+void ipoib_conn_notify(struct ipoib_conn *conn, enum ipoib_conn_event ev);
+void ipoib_link_notify(struct ipoib_link *link);
+void ipoib_link_move(struct ipoib_link *link, enum ipoib_link_state to);
+void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu);
+
+/* ipoib_cm_port.c */
+int ipoib_cm_port_get(struct ipoib_port *port);
+void ipoib_cm_port_put(struct ipoib_port *port);
+int ipoib_conn_create_rxq(struct ipoib_conn *conn);
+int ipoib_conn_fill_rxq(struct ipoib_conn *conn);
+void ipoib_conn_detach_rxq(struct ipoib_conn *conn);
+void ipoib_conn_free_rxq(struct ipoib_conn *conn);
+
+/* ipoib_rc.c */
+void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left);
+void ipoib_rc_resend(struct sk_buff_head *list);
+
+#endif /* IPOIB_CM_H */

@@ -1,0 +1,723 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Packets on connections: the hot part of connected mode
+ *
+ * A packet for a neighbour with a connection becomes one message on it, from
+ * wherever its pieces are.  Requests of one connection gather in a chain while
+ * the stack announces more.  A connection takes so many packets, then they
+ * wait in a queue of their own, bounded in octets, and the stack's queue goes
+ * on for others: BQL regards a packet as done when it was handed over.
+ *
+ * Between two of ours a packet may come without its checksum, and several
+ * segments in one; immediate data says so.
+ *
+ * Objects: the sending side of struct ipoib_conn, the packets that wait in
+ * struct ipoib_link, struct ipoib_rc_chain.  Locks: ipoib_link.lock for a
+ * connection and what waits for it; the netdev TX lock for the chain.
+ *
+ * RFC 4755 sections 5 (encapsulation) and 7 (MTU).
+ */
+#include <linux/icmpv6.h>
+#include <linux/skbuff_ref.h>
+#include <linux/tcp.h>
+#include <net/gro.h>
+#include <net/icmp.h>
+#include <net/netdev_queues.h>
+
+#include "ipoib.h"
+#include "ipoib_cm.h"
+
+#define IPOIB_PMTU_WAITING	64
+
+/* ---- too long ----------------------------------------------------------- */
+
+/**
+ * ipoib_pmtu_signal - a packet is too long for its neighbour
+ * @dev: interface
+ * @skb: packet with its link-layer address in front; consumed
+ * @mtu: what would have been fine
+ *
+ * The route learns it here; a sender that wants to know, or is another host,
+ * is told by ICMP from a work item, since that sends a packet itself.
+ *
+ * Context: BHs disabled.
+ */
+void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu)
+{
+	struct ipoib_cm *cm = dev->cm;
+
+	atomic64_inc(&cm->stats.pmtu);
+	DEV_STATS_INC(dev->ndev, tx_errors);
+	if (!skb_dst(skb) || skb_queue_len(&cm->pmtu) >= IPOIB_PMTU_WAITING) {
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_PKT_TOO_BIG);
+		return;
+	}
+	skb_dst_update_pmtu_no_confirm(skb, mtu);
+	skb_orphan(skb);
+	*ipoib_pmtu_cb(skb) = mtu;
+	skb_queue_tail(&cm->pmtu, skb);
+	queue_work(ipoib_wq, &cm->pmtu_work);
+}
+
+static u32 ipoib_datagram_mtu(const struct ipoib_dev *dev)
+{
+	return READ_ONCE(dev->ud.max_len) - IPOIB_ENCAP_LEN;
+}
+
+static __be16 ipoib_skb_proto(const struct sk_buff *skb)
+{
+	const struct ipoib_encap *encap =
+		(const void *)(skb->data + INFINIBAND_ALEN);
+
+	return encap->proto;
+}
+
+/* Can datagrams carry it, the HCA cutting it if need be? */
+static bool ipoib_fits_datagram(struct ipoib_dev *dev, struct sk_buff *skb)
+{
+	const struct ib_device_attr *attr = &dev->port->ca->attrs;
+	u32 mtu = ipoib_datagram_mtu(dev);
+
+	if (!skb_is_gso(skb))
+		return skb->len - IPOIB_HARD_LEN <= mtu;
+	return attr->kernel_cap_flags & IBK_UD_TSO &&
+	       attr->device_cap_flags & IB_DEVICE_UD_IP_CSUM &&
+	       skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4 &&
+	       skb_gso_validate_network_len(skb, mtu);
+}
+
+/**
+ * ipoib_datagram_features - what a packet for a datagram may be left with
+ * @dev: interface in connected mode
+ * @skb: packet with its link-layer address in front, to be cut into segments
+ * @features: what the interface can do at best
+ */
+netdev_features_t ipoib_datagram_features(struct ipoib_dev *dev,
+					  struct sk_buff *skb,
+					  netdev_features_t features)
+{
+	return ipoib_fits_datagram(dev, skb) ? features :
+					       features & ~NETIF_F_GSO_MASK;
+}
+
+/**
+ * ipoib_link_features - what a packet for a connection may be left with
+ * @link: neighbour it goes to
+ * @skb: packet with its link-layer address in front, to be cut into segments
+ * @features: what the interface can do at best
+ *
+ * The link may have changed when the packet comes to be sent, rarely.
+ */
+netdev_features_t ipoib_link_features(struct ipoib_link *link,
+				      struct sk_buff *skb,
+				      netdev_features_t features)
+{
+	enum ipoib_link_state state = READ_ONCE(link->state);
+
+	if (state == IPOIB_LINK_UP) {
+		if (READ_ONCE(link->caps) & IPOIB_CM_CAP_GSO &&
+		    skb->len - INFINIBAND_ALEN <= READ_ONCE(link->max_msg))
+			return features;
+		return features & ~NETIF_F_GSO_MASK;
+	}
+	/* It waits as it is if its segments would have to. */
+	if (state != IPOIB_LINK_BACKOFF &&
+	    !skb_gso_validate_network_len(skb, ipoib_datagram_mtu(link->dev)))
+		return features;
+	return ipoib_datagram_features(link->dev, skb, features);
+}
+
+/**
+ * ipoib_cm_fit_datagram - make a packet fit for a datagram, or drop it
+ * @txq: queue of an interface in connected mode, its TX lock held
+ * @skb: packet with its link-layer address in front
+ *
+ * The interface offers the stack what connections can do, which is more.
+ *
+ * Return: false if the packet was dropped
+ */
+bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb)
+{
+	struct ipoib_dev *dev = txq->dev;
+	bool csum = dev->port->ca->attrs.device_cap_flags &
+		    IB_DEVICE_UD_IP_CSUM;
+
+	if (unlikely(!ipoib_fits_datagram(dev, skb))) {
+		if (skb_is_gso(skb))
+			goto drop;
+		txq->stat.too_long++;
+		ipoib_pmtu_signal(dev, skb, ipoib_datagram_mtu(dev));
+		return false;
+	}
+	if (skb_shinfo(skb)->nr_frags >= dev->ud.max_sge && skb_linearize(skb))
+		goto drop;
+	if (skb->ip_summed != CHECKSUM_PARTIAL ||
+	    (csum && ipoib_skb_proto(skb) == htons(ETH_P_IP)))
+		return true;
+	if (skb_is_gso(skb) || skb_checksum_help(skb))
+		goto drop;
+	return true;
+
+drop:
+	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
+	return false;
+}
+
+/* ---- transmit completions ----------------------------------------------- */
+
+static u32 ipoib_rc_free(const struct ipoib_conn *conn)
+{
+	return ipoib_ring_free(conn->ring.size, conn->head,
+			       READ_ONCE(conn->tail));
+}
+
+/* Retire the packets before sequence number @end. */
+static void ipoib_rc_retire(struct ipoib_conn *conn, u32 end, int budget)
+{
+	struct ipoib_txq *txq = conn->qp.txq;
+	u32 tail = conn->tail, bytes = 0;
+	u32 packets = end - tail;
+
+	if (!packets)
+		return;
+	for (; tail != end; tail++) {
+		struct ipoib_tx_slot *slot =
+			&conn->ring.slots[tail & (conn->ring.size - 1)];
+
+		ipoib_tx_unmap(&conn->ring, slot);
+		bytes += slot->bytes;
+		napi_consume_skb(slot->skb, budget);
+	}
+	ipoib_tx_count(conn->qp.dev->ndev, packets, bytes);
+	/* Pairs with READ_ONCE() in ipoib_rc_free() */
+	WRITE_ONCE(conn->tail, tail);
+	WRITE_ONCE(txq->rc_done, txq->rc_done + packets);
+	atomic_sub(packets, &txq->rc_flying);
+}
+
+/* Link's lock held. */
+static void ipoib_rc_break(struct ipoib_conn *conn, enum ib_wc_status status)
+{
+	lockdep_assert_held(&conn->link->lock);
+	if (conn->broken)
+		return;
+	WRITE_ONCE(conn->broken, true);
+	conn->status = status;
+	ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
+}
+
+static void ipoib_rc_push(struct ipoib_conn *conn);
+
+/**
+ * ipoib_rc_tx_complete - a send on a connection is done with
+ * @wc: completion, not of a marker
+ * @budget: of the NAPI
+ *
+ * After the first that failed nothing is sent any more.  It and all after it
+ * stay in the ring, for the next connection.
+ *
+ * Context: the channel's NAPI.
+ */
+void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget)
+{
+	struct ipoib_qp *qp = wc->qp->qp_context;
+	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
+	struct ipoib_link *link = conn->link;
+	u32 seq = wc->wr_id;
+
+	if (unlikely(!link || !ipoib_ring_holds(READ_ONCE(conn->head),
+						conn->tail, seq)))
+		return;
+	if (likely(wc->status == IB_WC_SUCCESS)) {
+		ipoib_rc_retire(conn, seq + 1, budget);
+	} else if (!READ_ONCE(conn->broken)) {
+		ipoib_rc_retire(conn, seq, budget);
+		spin_lock(&link->lock);
+		ipoib_rc_break(conn, wc->status);
+		spin_unlock(&link->lock);
+	}
+	if (unlikely(READ_ONCE(link->waiting_bytes)))
+		ipoib_rc_push(conn);
+}
+
+/**
+ * ipoib_rc_purge - take back what a connection did not send
+ * @conn: connection whose QP is gone
+ * @left: packets are added to it, with their link-layer addresses in front
+ *
+ * Context: process, nobody else knows the connection any more.
+ */
+void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left)
+{
+	struct ipoib_txq *txq = conn->qp.txq;
+
+	for (; conn->tail != conn->head; conn->tail++) {
+		struct ipoib_tx_slot *slot =
+			&conn->ring.slots[conn->tail & (conn->ring.size - 1)];
+
+		ipoib_tx_unmap(&conn->ring, slot);
+		__skb_push(slot->skb, INFINIBAND_ALEN);
+		__skb_queue_tail(left, slot->skb);
+		atomic_dec(&txq->rc_flying);
+	}
+}
+
+/**
+ * ipoib_rc_resend - send packets that have waited
+ * @list: packets with their link-layer addresses in front; emptied
+ *
+ * They take the way of all packets again, and may find another.
+ *
+ * Context: process.
+ */
+void ipoib_rc_resend(struct sk_buff_head *list)
+{
+	struct sk_buff *skb;
+
+	while ((skb = __skb_dequeue(list)))
+		dev_queue_xmit(skb);
+}
+
+/* ---- transmit path ------------------------------------------------------ */
+
+static bool ipoib_gso_is_plain(const struct sk_buff *skb)
+{
+	const unsigned int plain = SKB_GSO_TCPV4 | SKB_GSO_TCPV6 |
+				   SKB_GSO_UDP_L4 | SKB_GSO_TCP_ECN |
+				   SKB_GSO_DODGY;
+
+	return !(skb_shinfo(skb)->gso_type & ~plain);
+}
+
+/* What the peer has to be told to finish a packet, 0 if it can't. */
+static u32 ipoib_rc_imm(const struct sk_buff *skb, u32 caps)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+	u32 imm = IPOIB_IMM_CSUM;
+	struct ipoib_transport t;
+
+	if (!(caps & IPOIB_CM_CAP_NO_CSUM) ||
+	    ipoib_transport_parse(&t, ipoib_skb_proto(skb),
+				  skb->data + IPOIB_HARD_LEN,
+				  skb_headlen(skb) - IPOIB_HARD_LEN) ||
+	    t.start + IPOIB_HARD_LEN != skb_checksum_start_offset(skb) ||
+	    t.csum != t.start + skb->csum_offset)
+		return 0;
+	if (!info->gso_size)
+		return imm;
+	if (!(caps & IPOIB_CM_CAP_GSO) || !ipoib_gso_is_plain(skb))
+		return 0;
+	if (info->gso_type & SKB_GSO_TCP_ECN)
+		imm |= IPOIB_IMM_ECN;
+	return imm | IPOIB_IMM_GSO | info->gso_size;
+}
+
+/* Bring a packet into the form that the peer takes; false: impossible. */
+static bool ipoib_rc_prepare(struct sk_buff *skb, u32 caps, u32 *imm)
+{
+	*imm = 0;
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return !skb_is_gso(skb);
+	*imm = ipoib_rc_imm(skb, caps);
+	if (*imm)
+		return true;
+	return !skb_is_gso(skb) && !skb_checksum_help(skb);
+}
+
+/* The stack's pieces are more than the HCA gathers: copy them to large ones. */
+static noinline int ipoib_rc_repack(struct sk_buff *skb)
+{
+	u32 pages = DIV_ROUND_UP(skb->data_len, IPOIB_REPACK_SIZE);
+	struct page *page[IPOIB_REPACK_PAGES];
+	u32 i, n, done = 0;
+
+	if (pages > IPOIB_REPACK_PAGES || skb_unclone(skb, GFP_ATOMIC))
+		return -ENOMEM;
+	for (i = 0; i < pages; i++) {
+		page[i] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP,
+				      get_order(IPOIB_REPACK_SIZE));
+		if (!page[i])
+			goto err_free;
+		n = min_t(u32, skb->data_len - done, IPOIB_REPACK_SIZE);
+		if (skb_copy_bits(skb, skb_headlen(skb) + done,
+				  page_address(page[i]), n)) {
+			__free_pages(page[i], get_order(IPOIB_REPACK_SIZE));
+			goto err_free;
+		}
+		done += n;
+	}
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++)
+		skb_frag_unref(skb, i);
+	for (i = 0; i < pages; i++) {
+		n = min_t(u32, done, IPOIB_REPACK_SIZE);
+		skb_fill_page_desc(skb, i, page[i], 0, n);
+		done -= n;
+	}
+	skb_shinfo(skb)->nr_frags = pages;
+	return 0;
+
+err_free:
+	while (i--)
+		__free_pages(page[i], get_order(IPOIB_REPACK_SIZE));
+	return -ENOMEM;
+}
+
+/* Make a request of a packet and give it a place in the ring. */
+static bool ipoib_rc_build(struct ipoib_conn *conn, struct ipoib_rc_wr *w,
+			   struct sk_buff *skb, u32 imm)
+{
+	struct ipoib_dev *dev = conn->qp.dev;
+	u32 lkey = dev->port->pd->local_dma_lkey;
+	struct ipoib_tx_slot *slot =
+		&conn->ring.slots[conn->head & (conn->ring.size - 1)];
+	int i, n;
+
+	lockdep_assert_held(&conn->link->lock);
+	__skb_pull(skb, INFINIBAND_ALEN);
+	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge) &&
+	    ipoib_rc_repack(skb))
+		return false;
+	n = ipoib_tx_map(&conn->ring, slot, w->sge, skb, 0);
+	if (unlikely(n < 0))
+		return false;
+	for (i = 0; i < n; i++)
+		w->sge[i].lkey = lkey;
+	w->wr.next = NULL;
+	w->wr.sg_list = w->sge;
+	w->wr.num_sge = n;
+	w->wr.wr_id = conn->head;
+	w->wr.send_flags = 0;
+	w->wr.opcode = imm ? IB_WR_SEND_WITH_IMM : IB_WR_SEND;
+	w->wr.ex.imm_data = cpu_to_be32(imm);
+
+	slot->skb = skb;
+	slot->bytes = skb->len;
+	WRITE_ONCE(conn->head, conn->head + 1);
+	atomic_inc(&conn->qp.txq->rc_flying);
+	ipoib_stamp(&conn->used);
+	skb_tx_timestamp(skb);
+	return true;
+}
+
+static int ipoib_rc_post_send(struct ipoib_conn *conn, struct ipoib_rc_wr *w)
+{
+	const struct ib_send_wr *bad;
+	int ret;
+
+	ret = ib_post_send(conn->qp.ib, &w->wr, &bad);
+	/* What was posted will be reported, the rest stays in the ring. */
+	if (unlikely(ret))
+		ipoib_rc_break(conn, IB_WC_GENERAL_ERR);
+	return ret;
+}
+
+static bool ipoib_rc_usable(const struct ipoib_link *link,
+			    const struct ipoib_conn *conn)
+{
+	lockdep_assert_held(&link->lock);
+	return link->conn == conn && link->state == IPOIB_LINK_UP &&
+	       !conn->broken;
+}
+
+/* Post the chain; the link's lock and the TX lock are held. */
+static void ipoib_rc_post(struct ipoib_txq *txq)
+{
+	struct ipoib_rc_chain *chain = txq->rc;
+	struct ipoib_conn *conn = chain->conn;
+	struct ipoib_rc_wr *last = &chain->w[chain->num - 1];
+
+	chain->conn = NULL;
+	ipoib_txq_handed(txq);
+	/* Else the packets have been taken out of the ring already, or will. */
+	if (unlikely(!ipoib_rc_usable(conn->link, conn)))
+		return;
+	last->wr.send_flags |= IB_SEND_SIGNALED;
+	txq->stat.posts++;
+	if (unlikely(ipoib_rc_post_send(conn, chain->w)))
+		txq->stat.post_errors++;
+	ipoib_txq_watch(txq, conn->cqs.tx,
+			ipoib_tx_should_arm(conn->cqs.tx, conn->head -
+					    READ_ONCE(conn->tail)));
+}
+
+/**
+ * ipoib_rc_flush - post what waits for more
+ * @txq: transmit queue in connected mode, its TX lock held
+ */
+void ipoib_rc_flush(struct ipoib_txq *txq)
+{
+	struct ipoib_conn *conn = txq->rc->conn;
+
+	if (!conn)
+		return;
+	spin_lock(&conn->link->lock);
+	ipoib_rc_post(txq);
+	spin_unlock(&conn->link->lock);
+}
+
+/* Have a packet wait, or drop it if too much does. */
+static void ipoib_link_wait(struct ipoib_link *link, struct sk_buff *skb)
+{
+	lockdep_assert_held(&link->lock);
+	if (link->dead ||
+	    link->waiting_bytes + skb->len > IPOIB_LINK_WAIT_BYTES) {
+		atomic64_inc(&link->dev->cm->stats.waiting_dropped);
+		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_FULL_RING);
+		return;
+	}
+	__skb_queue_tail(&link->waiting, skb);
+	WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + skb->len);
+}
+
+/*
+ * There is no connection: have one opened.  Meanwhile what fits goes as
+ * datagram, and so does, to be refused, all that a peer without connections
+ * can't take.
+ */
+static bool ipoib_rc_defer(struct ipoib_link *link, struct sk_buff *skb)
+{
+	lockdep_assert_held(&link->lock);
+	if (link->dead)
+		return false;
+	if (link->state == IPOIB_LINK_BACKOFF &&
+	    time_before(jiffies, link->retry))
+		return false;
+	if (link->state == IPOIB_LINK_IDLE ||
+	    link->state == IPOIB_LINK_BACKOFF) {
+		ipoib_link_move(link, IPOIB_LINK_WANTED);
+		ipoib_link_notify(link);
+	}
+	if (ipoib_fits_datagram(link->dev, skb))
+		return false;
+	ipoib_link_wait(link, skb);
+	return true;
+}
+
+/* Add a packet to the chain; the link's lock and the TX lock are held. */
+static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
+			   struct sk_buff *skb, u32 imm)
+{
+	struct ipoib_rc_chain *chain = txq->rc;
+	struct ipoib_rc_wr *w;
+	u32 len;
+
+	if (!chain->conn) {
+		chain->conn = conn;
+		chain->num = 0;
+	}
+	w = &chain->w[chain->num];
+	if (unlikely(!ipoib_rc_build(conn, w, skb, imm))) {
+		txq->stat.map_errors++;
+		ipoib_drop(txq->dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+		if (!chain->num)
+			chain->conn = NULL;
+		else if (!netdev_xmit_more())
+			ipoib_rc_post(txq);
+		return !netdev_xmit_more();
+	}
+	if (chain->num)
+		w[-1].wr.next = &w->wr;
+	chain->num++;
+
+	len = skb->len;
+	ipoib_dbg_data(txq->dev, "%u octets to connection %#x\n", len,
+		       conn->qp.ib->qp_num);
+	WRITE_ONCE(txq->rc_packets, txq->rc_packets + 1);
+	WRITE_ONCE(txq->rc_bytes, txq->rc_bytes + len);
+	if (__netdev_tx_sent_queue(txq->nq, len, netdev_xmit_more())) {
+		ipoib_rc_post(txq);
+		return true;
+	}
+	/* A packet that waits must find no request before it unposted. */
+	if (chain->num == IPOIB_POST_BATCH || !ipoib_rc_free(conn))
+		ipoib_rc_post(txq);
+	return false;
+}
+
+/**
+ * ipoib_rc_xmit - send a packet to a neighbour that takes connections
+ * @txq: queue, its TX lock held
+ * @skb: packet with its link-layer address in front
+ * @link: the neighbour's
+ *
+ * Return: false if it should go as datagram; else it was consumed
+ */
+bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
+		   struct ipoib_link *link)
+{
+	struct ipoib_conn *conn = txq->rc->conn;
+	bool handled = true, kick = false;
+	u32 mtu = 0, imm = 0;
+
+	if (conn && unlikely(conn->link != link))
+		ipoib_rc_flush(txq);
+	if (likely(READ_ONCE(link->state) == IPOIB_LINK_UP) &&
+	    unlikely(!ipoib_rc_prepare(skb, READ_ONCE(link->caps), &imm))) {
+		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
+		ipoib_txq_kick(txq);
+		return true;
+	}
+
+	spin_lock(&link->lock);
+	conn = link->conn;
+	if (unlikely(!ipoib_rc_usable(link, conn) || (imm && !link->caps))) {
+		handled = ipoib_rc_defer(link, skb);
+	} else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
+		mtu = link->max_msg - IPOIB_ENCAP_LEN;
+	} else if (unlikely(link->waiting_bytes || !ipoib_rc_free(conn))) {
+		ipoib_link_wait(link, skb);
+		ipoib_txq_watch(txq, conn->cqs.tx, true);
+	} else {
+		kick = ipoib_rc_chain(txq, conn, skb, imm);
+	}
+	spin_unlock(&link->lock);
+
+	if (unlikely(mtu))
+		ipoib_pmtu_signal(link->dev, skb, mtu);
+	if (kick)
+		ipoib_txq_flush(txq);
+	else if (handled)
+		ipoib_txq_kick(txq);
+	return handled;
+}
+
+/* A packet that waited for room in the ring. */
+static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
+{
+	struct ipoib_link *link = conn->link;
+	struct ipoib_dev *dev = link->dev;
+	struct ipoib_rc_wr w;
+	u32 imm;
+
+	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
+		ipoib_pmtu_signal(dev, skb, link->max_msg - IPOIB_ENCAP_LEN);
+		return;
+	}
+	if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm) ||
+		     !ipoib_rc_build(conn, &w, skb, imm))) {
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+		return;
+	}
+	w.wr.send_flags |= IB_SEND_SIGNALED;
+	ipoib_rc_post_send(conn, &w);
+}
+
+/* There is room in the ring again: go on with what waits. */
+static noinline void ipoib_rc_push(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+	struct ipoib_txq *txq = conn->qp.txq;
+	struct sk_buff *skb;
+
+	spin_lock(&link->lock);
+	while (ipoib_rc_usable(link, conn) && ipoib_rc_free(conn)) {
+		skb = __skb_dequeue(&link->waiting);
+		if (!skb)
+			break;
+		WRITE_ONCE(link->waiting_bytes,
+			   link->waiting_bytes - skb->len);
+		ipoib_rc_push_one(conn, skb);
+	}
+	if (ipoib_rc_usable(link, conn))
+		ipoib_txq_watch(txq, conn->cqs.tx,
+				ipoib_tx_should_arm(conn->cqs.tx, conn->head -
+						    READ_ONCE(conn->tail)));
+	spin_unlock(&link->lock);
+}
+
+/* ---- receive path ------------------------------------------------------- */
+
+static unsigned int ipoib_rx_gso_type(u32 imm, u8 l4, __be16 proto)
+{
+	unsigned int type = SKB_GSO_DODGY;
+
+	if (l4 == IPPROTO_UDP)
+		return type | SKB_GSO_UDP_L4;
+	if (imm & IPOIB_IMM_ECN)
+		type |= SKB_GSO_TCP_ECN;
+	return type | (proto == htons(ETH_P_IP) ? SKB_GSO_TCPV4 :
+						  SKB_GSO_TCPV6);
+}
+
+/* Note in the skb what its sender left to be done. */
+static bool ipoib_rc_rx_unfinished(struct ipoib_conn *conn,
+				   struct sk_buff *skb, __be16 proto, u32 imm)
+{
+	struct skb_shared_info *info = skb_shinfo(skb);
+	struct ipoib_transport t;
+
+	if (ipoib_transport_parse(&t, proto, skb->data, skb_headlen(skb)) ||
+	    ipoib_imm_check(imm, conn->peer.caps, &t, skb->len) ||
+	    !skb_partial_csum_set(skb, t.start, t.csum - t.start))
+		return false;
+	if (imm & IPOIB_IMM_GSO) {
+		info->gso_size = imm & IPOIB_IMM_SIZE;
+		info->gso_type = ipoib_rx_gso_type(imm, t.proto, proto);
+		info->gso_segs = DIV_ROUND_UP(skb->len - t.end,
+					      info->gso_size);
+	}
+	return true;
+}
+
+static void ipoib_rc_rx_packet(struct ipoib_channel *ch,
+			       struct ipoib_conn *conn,
+			       struct ipoib_rx_slot *slot,
+			       const struct ib_wc *wc,
+			       struct ipoib_rx_batch *batch)
+{
+	struct ipoib_rxq *rxq = conn->qp.rxq;
+	struct net_device *ndev = conn->qp.dev->ndev;
+	struct ipoib_encap *encap = slot->buf[0];
+	u32 len = wc->byte_len;
+	struct sk_buff *skb;
+	__be16 proto;
+
+	ipoib_rx_sync(ch, slot->buf[0], min(len, rxq->format->len[0]));
+	if (unlikely(len < IPOIB_ENCAP_LEN))
+		goto bad;
+	proto = encap->proto;
+	skb = ipoib_rx_skb(rxq, slot, 0, len);
+	if (unlikely(!skb)) {
+		DEV_STATS_INC(ndev, rx_dropped);
+		return;
+	}
+	if (wc->wc_flags & IB_WC_WITH_IMM &&
+	    unlikely(!ipoib_rc_rx_unfinished(conn, skb, proto,
+					     be32_to_cpu(wc->ex.imm_data)))) {
+		kfree_skb(skb);
+		goto bad;
+	}
+	ipoib_rx_deliver(ch, ndev, skb, proto, batch);
+	return;
+bad:
+	conn->qp.dev->cm->stats.bad++;
+	DEV_STATS_INC(ndev, rx_errors);
+}
+
+/**
+ * ipoib_rc_rx_complete - something came in by a connection
+ * @ch: channel
+ * @qp: its QP
+ * @slot: buffers of the receive
+ * @wc: completion
+ * @batch: counts
+ *
+ * Context: the channel's NAPI.
+ */
+void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
+			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+			  struct ipoib_rx_batch *batch)
+{
+	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
+
+	if (likely(wc->status == IB_WC_SUCCESS)) {
+		ipoib_stamp(&conn->used);
+		ipoib_rc_rx_packet(ch, conn, slot, wc, batch);
+		return;
+	}
+	ipoib_rx_error(qp->dev, wc);
+	if (wc->status != IB_WC_WR_FLUSH_ERR) {
+		conn->status = wc->status;
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
+	}
+}
