@@ -57,7 +57,6 @@ def test_refusals():
             (end.ifname, "", "pkey 0x8000"),
             (child.ifname, "", "pkey 0x8005"),
             ("lo", "", "pkey 0x8005"),
-            (end.ifname, "", "pkey 0x8005 mode connected"),
             (end.ifname, "mtu 9000", "pkey 0x8005"),
             (end.ifname, "mtu 10", "pkey 0x8005"),
             (end.ifname, f"address {'00:' * 19}01", "pkey 0x8005")):
@@ -66,7 +65,7 @@ def test_refusals():
         reason = refused(done)
         ksft_ne(reason, "", f"{parent} {more} {words}")
         reasons.add(reason)
-    ksft_eq(len(reasons) >= 6, True, f"reasons: {reasons}")
+    ksft_eq(len(reasons) >= 5, True, f"reasons: {reasons}")
     done = ip("link add name no.1 type ipoib pkey 0x8005", ns=end.ns,
               fail=False)
     ksft_in("parent", refused(done))
@@ -108,13 +107,13 @@ def test_same_pkey():
 
 @ours_only("the in-tree module ignores what it does not change")
 def test_change():
-    """umcast changes; the P_Key and the mode do not."""
+    """umcast changes; the P_Key does not."""
     child = child_by_ip(ends().a, 6)
     child.set("type ipoib umcast 1")
     ksft_eq(int(child.data()["umcast"]), 1)
     child.set("type ipoib umcast 0 pkey 0x8006 mode datagram")
     ksft_eq(int(child.data()["umcast"]), 0)
-    for words in ("pkey 0x8007", "mode connected", "pkey 0"):
+    for words in ("pkey 0x8007", "pkey 0"):
         ksft_ne(refused(child.set(f"type ipoib {words}", fail=False)), "",
                 words)
     ksft_eq(int(str(child.data()["key"]), 16), 0x8006)

@@ -19,6 +19,7 @@ BOOT_DEFAULTS = {
     "hcas": 2,
     "ports": 1,
     "hca": "",          # capabilities of every HCA, "key=value,..."
+    "fabric": "",       # parameters of the fabric's module
     "partitions": "",   # text of OpenSM's partitions.conf
     "sm": "opensm",
     "append": "",       # kernel arguments

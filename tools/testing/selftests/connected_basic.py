@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Connected mode between two of ours: everything passes, by connections."""
+
+from lib import (Stream, defer, ip, ksft_eq, ksft_ge, ksft_gt, ksft_in,
+                 ksft_le, ksft_true, main, mcast_receiver, mcast_sender,
+                 ping_ok, slow, tcp_transfer, timeout, udp_exchange,
+                 wait_until)
+from lib.connected import (MTU, conns, connected_ends, counters, established,
+                           mode)
+from lib.traffic import udp_send
+
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+
+MIB = 1 << 20
+
+
+def test_mode_shown():
+    """MTU, address and mode say that it is connected mode."""
+    pair = connected_ends()
+    for end in pair:
+        ksft_eq(mode(end), "connected")
+        ksft_eq(end.mtu(), MTU)
+        ksft_eq(end.address()[0], 0x80, "RC flag")
+        ksft_eq(end.link()["linkinfo"]["info_data"]["mode"], "connected")
+
+
+def test_connections():
+    """Each side opens one for itself, and takes the other's."""
+    pair = connected_ends()
+    for end in pair:
+        ksft_eq(len(established(end, "us")), 1, f"opened by {end}")
+        ksft_eq(len(established(end, "peer")), 1, f"taken by {end}")
+        for conn in conns(end):
+            ksft_eq(conn["max_msg"], "65524")
+            ksft_eq(int(conn["caps"], 0), 3, "both are ours")
+
+
+def test_ping():
+    """Echoes of all sizes in both families, both ways."""
+    pair = connected_ends()
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        for size in (0, 1, 100, 228, 229, 230, 1472, 2016, 2017, 3680, 3690,
+                     4096, 9000, 36460, 36480, 60000, MTU - 28):
+            ping_ok(src.ns, dst.v4, size=size, limit=slow(2), df=True)
+        for size in (0, 100, 1996, 1997, 20000, MTU - 48):
+            ping_ok(src.ns, dst.v6, size=size, limit=slow(2), df=True)
+
+
+def test_messages():
+    """A packet of the MTU is one message, not many datagrams."""
+    pair = connected_ends()
+    before = pair.a.port.counters()
+    ping_ok(pair.a.ns, pair.b.v4, size=MTU - 28, count=10, limit=slow(2),
+            df=True)
+    after = pair.a.port.counters()
+    ksft_le(after["tx_wrs"] - before["tx_wrs"], 30, "send requests")
+    ksft_ge(after["tx_bytes"] - before["tx_bytes"], 10 * MTU)
+
+
+def test_tcp():
+    """Streams both ways in both families."""
+    pair = connected_ends()
+    tcp_transfer(pair.a, pair.b, 32 * MIB)
+    tcp_transfer(pair.b, pair.a, 32 * MIB)
+    tcp_transfer(pair.a, pair.b, 8 * MIB, address=pair.b.v6)
+    tcp_transfer(pair.b, pair.a, 8 * MIB, address=pair.a.v6)
+
+
+def test_tcp_many():
+    """Sixteen streams at once."""
+    pair = connected_ends()
+    streams = []
+    for number in range(16):
+        src, dst = (pair.a, pair.b) if number % 2 else (pair.b, pair.a)
+        stream = Stream(src, dst, total=2 * MIB)
+        defer(stream.abort)
+        streams.append(stream)
+    for stream in streams:
+        stream.finish(60)
+
+
+def test_tcp_small_segments():
+    """Segments of all sizes: small MSS, odd lengths."""
+    pair = connected_ends()
+    for mss in (88, 536, 1460):
+        tcp_transfer(pair.a, pair.b, 300001, mss=mss)
+
+
+def test_udp():
+    """UDP of all sizes; nothing is lost, a connection has flow control."""
+    pair = connected_ends()
+    for size in (1, 64, 1400, 9000, 65000):
+        got = udp_exchange(pair.a, pair.b, 100, size)
+        ksft_eq((len(got.seen), got.bad, got.duplicates()), (100, 0, 0),
+                f"{size} octets")
+
+
+def test_multicast():
+    """Multicast goes by datagram."""
+    pair = connected_ends()
+    for group in ("239.7.0.1", "ff05::7:1"):
+        with mcast_receiver(pair.b, group) as sink, \
+                mcast_sender(pair.a, group) as sock:
+            def flows(sink=sink, sock=sock, group=group):
+                udp_send(sock, (group, sink.port), 1, 300)
+                return sink.drain()
+
+            wait_until(flows, 10, f"{group}", interval=0.2)
+
+
+def test_counters():
+    """What was sent is counted, octet by octet."""
+    pair = connected_ends()
+    before = [end.stats() for end in pair]
+    got = udp_exchange(pair.a, pair.b, 200, 1000)
+    ksft_eq(len(got.seen), 200)
+    wait_until(lambda: pair.a.stat("tx_packets") -
+               before[0]["tx_packets"] >= 200, 5, "packets sent")
+    ksft_ge(pair.b.stat("rx_packets") - before[1]["rx_packets"], 200)
+    ksft_ge(pair.a.stat("tx_bytes") - before[0]["tx_bytes"], 200 * 1032)
+    ksft_ge(pair.b.stat("rx_bytes") - before[1]["rx_bytes"], 200 * 1028)
+    for end, old in zip(pair, before):
+        for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped"):
+            ksft_eq(end.stat(name), old[name], f"{name} of {end}")
+
+
+@timeout(90)
+def test_both_ways():
+    """Both ways at once, in both families."""
+    pair = connected_ends()
+    streams = [Stream(pair.a, pair.b, total=8 * MIB),
+               Stream(pair.b, pair.a, total=8 * MIB),
+               Stream(pair.a, pair.b, pair.b.v6, total=8 * MIB),
+               Stream(pair.b, pair.a, pair.a.v6, total=8 * MIB)]
+    for stream in streams:
+        defer(stream.abort)
+    for stream in streams:
+        stream.finish(60)
+
+
+def test_strict():
+    """The HCA had nothing to complain about."""
+    pair = connected_ends()
+    for end in pair:
+        strict = end.port.strict()
+        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+        stats = counters(end)
+        ksft_eq(stats["conn_rx_bad"], 0)
+        ksft_gt(stats["conn_opened"], 0)
+        ksft_gt(stats["conn_accepted"], 0)
+    ksft_in("state UP", ip(["link", "show", pair.a.ifname],
+                           ns=pair.a.ns).stdout)
+    ksft_true(pair.a.carrier())
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,368 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The life of connections: opened, lost, refused, idle; what is sent meanwhile."""
+
+import threading
+
+from lib import (Stream, UdpSink, defer, ip, ksft_eq, ksft_false, ksft_gt,
+                 ksft_le, main, neigh_flush, now, ping, ping_ok, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib.connected import (conns, connected_ends, counter, counters,
+                           established, set_mode, to_datagram, wait_connected)
+from lib.traffic import _addr, udp_send
+
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 180}
+
+MIB = 1 << 20
+IDLE = "/sys/module/ib_ipoib/parameters/conn_idle_timeout"
+
+
+def rc_qps(end, used):
+    """RC QPs of an end's HCA that were made to send, or to receive."""
+    qps = [qp for qp in end.port.hca.data_qps()
+           if qp.type == "RC" and qp.state == "RTS"]
+    return [qp for qp in qps if qp.srq != used]
+
+
+def numbered(src, dst, count, size, action, limit=20):
+    """
+    Send @count datagrams of @size with @action in the middle; UdpSink after all
+    of them have come, or not.
+    """
+    with UdpSink(dst.ns, dst.v4) as sink, src.ns.socket(2, 2) as sock:
+        where = _addr(dst.v4, sink.port)
+        sent = udp_send(sock, where, count // 2, size)
+        action()
+        sent += udp_send(sock, where, count - count // 2, size,
+                         first=count // 2)
+        wait_until(lambda: sink.drain() >= sent, limit,
+                   f"{sent} datagrams") if sent else None
+        ksft_eq(sink.bad, 0)
+        return sent, len(sink.seen)
+
+
+def test_first_packets():
+    """Packets too long for a datagram wait for the connection, none is lost."""
+    pair = connected_ends(connect=False)
+    for size in (200, 30000, 65000):
+        for end in pair:
+            end.set("down")
+            end.up()
+        pair.ready()
+        got = udp_exchange(pair.a, pair.b, 5, size)
+        ksft_eq((len(got.seen), got.bad, got.duplicates()), (5, 0, 0),
+                f"{size} octets")
+
+
+@timeout(90)
+def test_simultaneous():
+    """Both open at once, again and again."""
+    pair = connected_ends()
+    for _ in range(6):
+        for end in pair:
+            set_mode(end, "datagram")
+        for end in pair:
+            set_mode(end, "connected")
+        # The stack keeps an address for a second, whatever it is told.
+        for end in pair:
+            neigh_flush(end)
+        pair.wait_ping()
+        threads = [threading.Thread(target=ping, args=(s.ns, d.v4),
+                                    kwargs={"size": 20000, "count": 3,
+                                            "limit": slow(3)})
+                   for s, d in ((pair.a, pair.b), (pair.b, pair.a))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(slow(20))
+        ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(3))
+        ping_ok(pair.b.ns, pair.a.v4, size=30000, limit=slow(3))
+    for end in pair:
+        ksft_eq(len(established(end, "us")), 1)
+
+
+def test_sender_dies():
+    """A sending QP goes to ERR by itself: remade, and nothing is lost."""
+    pair = connected_ends()
+    broken = counter(pair.a, "conn_broken")
+
+    def kill():
+        for qp in rc_qps(pair.a, True):
+            pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+
+    sent, got = numbered(pair.a, pair.b, 60, 20000, kill)
+    ksft_eq(got, sent, "datagrams")
+    wait_connected(pair.a, pair.b)
+    ksft_gt(counter(pair.a, "conn_broken"), broken)
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
+
+
+def test_receiver_dies():
+    """The peer's receiving QP goes: noticed and remade."""
+    pair = connected_ends()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    stream.wait_progress()
+    for _ in range(3):
+        opened = counter(pair.a, "conn_opened")
+        for qp in rc_qps(pair.b, False):
+            pair.b.port.hca.set("qp_error", f"{qp.qpn:#x}")
+        wait_until(lambda o=opened: counter(pair.a, "conn_opened") > o, 15,
+                   "another connection")
+        stream.wait_progress(1 << 20)
+    stream.finish()
+
+
+def test_send_errors():
+    """Requests that complete with an error: what they carried is sent again."""
+    pair = connected_ends()
+    for _ in range(5):
+        broken = counter(pair.a, "conn_broken")
+        requeued = counter(pair.a, "conn_requeued")
+        sent, got = numbered(pair.a, pair.b, 20, 30000,
+                             lambda: pair.a.port.set("send_error", 1))
+        pair.a.port.set("send_error", 0)
+        ksft_eq(got, sent, "datagrams")
+        wait_until(lambda b=broken: counter(pair.a, "conn_broken") > b, 5,
+                   "the connection broke")
+        ksft_gt(counter(pair.a, "conn_requeued"), requeued)
+        wait_connected(pair.a, pair.b)
+
+
+def test_post_errors():
+    """The HCA refuses requests: the same."""
+    pair = connected_ends()
+    sent, got = numbered(pair.a, pair.b, 20, 30000,
+                         lambda: pair.a.port.set("send_post_error", 1))
+    pair.a.port.set("send_post_error", 0)
+    ksft_eq(got, sent, "datagrams")
+    wait_connected(pair.a, pair.b)
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
+
+
+def test_loss():
+    """The fabric loses packets: the HCA repeats them, or the connection breaks."""
+    pair = connected_ends()
+    for end in pair:
+        end.port.fault("loss_ppm", 2000)
+    tcp_transfer(pair.a, pair.b, 4 * MIB, limit=60)
+    tcp_transfer(pair.b, pair.a, 4 * MIB, address=pair.a.v6, limit=60)
+
+
+def test_slow_fabric():
+    """Messages that take their time: the ring fills, packets wait, all come."""
+    pair = connected_ends()
+    for end in pair:
+        end.port.fault("delay_us", 2000)
+    got = udp_exchange(pair.a, pair.b, 100, 4000, limit=slow(3))
+    ksft_eq((len(got.seen), got.bad), (100, 0))
+    tcp_transfer(pair.a, pair.b, 4 * MIB, limit=60)
+
+
+def test_stalled_peer_alone():
+    """One connection that stands still stops neither datagrams nor others."""
+    pair = connected_ends()
+    with pair.a.ns.socket(2, 2) as sock:
+        sock.setblocking(False)
+        pair.b.port.set("delay_us", 300000)
+        defer(pair.b.port.set, "delay_us", 0)
+        udp_send(sock, _addr(pair.b.v4, 9), 200, 8000)
+        # Another neighbour, by datagram: the broadcast address.
+        before = pair.a.stat("tx_packets")
+        udp_send(sock, _addr("10.0.0.77", 9), 1, 100)
+        wait_until(lambda: pair.a.stat("tx_packets") > before, 5,
+                   "an ARP request gets out")
+        pair.b.port.set("delay_us", 0)
+    wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=1), 20, "an echo")
+
+
+def test_peer_down():
+    """The peer goes down, and comes back: told at once, opened anew."""
+    pair = connected_ends()
+    closed = counter(pair.a, "conn_closed_by_peer")
+    pair.b.set("down")
+    wait_until(lambda: not established(pair.a), 10, "connections gone")
+    ksft_gt(counter(pair.a, "conn_closed_by_peer"), closed)
+    pair.b.up()
+    pair.ready()
+    wait_connected(pair.a, pair.b)
+    tcp_transfer(pair.a, pair.b, 2 * MIB)
+
+
+def test_peer_to_datagram():
+    """The peer leaves connected mode in a stream: datagrams from now on."""
+    pair = connected_ends()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    stream.wait_progress()
+    set_mode(pair.b, "datagram")
+    stream.wait_progress(1 << 19, limit=20)
+    wait_until(lambda: not established(pair.a, "us"), 10, "no connection")
+    set_mode(pair.b, "connected")
+    stream.wait_progress(1 << 19, limit=20)
+    stream.finish(60)
+    wait_connected(pair.a, pair.b)
+
+
+def test_refused():
+    """A peer with the RC flag that takes none: asked ever less often."""
+    pair = connected_ends()
+    address = pair.b.read("address")
+    ip(["neigh", "replace", pair.b.v4, "lladdr", address, "nud", "permanent",
+        "dev", pair.a.ifname], ns=pair.a.ns)
+    defer(ip, ["neigh", "del", pair.b.v4, "dev", pair.a.ifname],
+          ns=pair.a.ns, fail=False)
+    rejected = counter(pair.a, "conn_rejected")
+    set_mode(pair.b, "datagram")
+    ping_ok(pair.a.ns, pair.b.v4, limit=slow(3), count=3)
+    wait_until(lambda: counter(pair.a, "conn_rejected") > rejected, 10,
+               "a refusal")
+    for _ in range(30):
+        ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
+    ksft_le(counter(pair.a, "conn_rejected") - rejected, 8, "refusals")
+    set_mode(pair.b, "connected")
+    pair.wait_ping()
+    wait_connected(pair.a, pair.b, 30)
+
+
+@timeout(90)
+def test_unanswered():
+    """Requests get lost: short packets pass, long ones wait and then pass."""
+    pair = connected_ends()
+    knob = pair.b.port.fault("mad_drop", 1)
+    for name in ("datagram", "connected"):
+        set_mode(pair.a, name)
+    neigh_flush(pair.a)
+    pair.wait_ping(30)
+    with pair.a.ns.socket(2, 2) as sock, UdpSink(pair.b.ns, pair.b.v4) as sink:
+        where = _addr(pair.b.v4, sink.port)
+
+        def asked():
+            ping(pair.a.ns, pair.b.v4, limit=0.2)
+            return [c for c in conns(pair.a, "us") if c["state"] == "asked"]
+
+        wait_until(asked, 30, "a request")
+        sent = udp_send(sock, where, 4, 30000)
+        ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
+        ksft_eq(sink.drain(), 0, "long ones without a connection")
+        knob.exec()
+        wait_until(lambda: sink.drain() == sent, 10, "what has waited")
+    wait_connected(pair.a, pair.b, 30)
+    wait_connected(pair.b, pair.a, 30)
+
+
+def test_no_resources():
+    """QPs can't be made for a while: datagrams, then connections."""
+    pair = connected_ends()
+    failures = counter(pair.a, "conn_open_failures")
+    pair.a.port.set("create_error", 1000)
+    defer(pair.a.port.set, "create_error", 0)
+    for qp in rc_qps(pair.a, True):
+        pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+    wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=0.5) and
+               counter(pair.a, "conn_open_failures") > failures, 10,
+               "failures")
+    ping_ok(pair.a.ns, pair.b.v4, count=5, limit=slow(3))
+    ksft_eq(established(pair.a, "us"), [])
+    pair.a.port.set("create_error", 0)
+    wait_connected(pair.a, pair.b, 40)
+    tcp_transfer(pair.a, pair.b, 2 * MIB)
+
+
+def test_modify_errors():
+    """QPs can't be moved: no connection, nothing leaks, then there is one."""
+    pair = connected_ends()
+    for skip in range(4):
+        for end in pair:
+            set_mode(end, "datagram")
+        for end in pair:
+            set_mode(end, "connected")
+            end.port.set("modify_skip", skip)
+            end.port.set("modify_error", 2)
+        pair.wait_ping()
+        ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
+        wait_connected(pair.a, pair.b, 40)
+        wait_connected(pair.b, pair.a, 40)
+        for end in pair:
+            end.port.set("modify_error", 0)
+            end.port.set("modify_skip", 0)
+
+
+@timeout(90)
+def test_idle():
+    """What nobody uses is closed, and opened again by the next packet."""
+    pair = connected_ends()
+    old = read(IDLE)
+    defer(write, IDLE, old)
+    before = counters(pair.a)["conn_closed_idle"]
+    write(IDLE, 3)
+    wait_until(lambda: not established(pair.a) and not established(pair.b),
+               40, "idle connections closed", scale=False)
+    ksft_gt(counters(pair.a)["conn_closed_idle"] +
+            counters(pair.b)["conn_closed_idle"], before)
+    write(IDLE, old)
+    ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(3))
+    wait_connected(pair.a, pair.b)
+
+
+@timeout(90)
+def test_wedged():
+    """The HCA stands still: down in bounded time, and up again after it."""
+    pair = connected_ends()
+    with pair.a.ns.socket(2, 2) as sock:
+        sock.setblocking(False)
+        pair.a.port.set("wedged", 1)
+        defer(pair.a.port.set, "wedged", 0)
+        udp_send(sock, _addr(pair.b.v4, 9), 100, 30000)
+    begin = now()
+    pair.a.set("down")
+    took = now() - begin
+    pair.a.port.set("wedged", 0)
+    ksft_le(took, slow(5), "seconds")
+    pair.a.up()
+    pair.ready()
+    wait_connected(pair.a, pair.b)
+
+
+@timeout(90)
+def test_wedged_special():
+    """So does its management QP: closing waits for no MAD."""
+    pair = connected_ends()
+    pair.a.port.set("wedged_special", 1)
+    defer(pair.a.port.set, "wedged_special", 0)
+    begin = now()
+    set_mode(pair.a, "datagram")
+    took = now() - begin
+    pair.a.port.set("wedged_special", 0)
+    ksft_le(took, slow(5), "seconds")
+    pair.ready()
+
+
+def test_reregister():
+    """A new SM, or a LID: connections go on."""
+    pair = connected_ends()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    broken = counter(pair.a, "conn_broken")
+    for end in pair:
+        end.port.event("client_reregister")
+        stream.wait_progress(1 << 20)
+    ksft_eq(counter(pair.a, "conn_broken"), broken)
+    stream.finish()
+
+
+def test_nothing_left():
+    """No QP of a connection outlives it."""
+    pair = connected_ends()
+    for end in pair:
+        to_datagram(end)
+    for end in pair:
+        ksft_eq(conns(end), [])
+        ksft_false([qp for qp in end.port.hca.data_qps()
+                    if qp.type == "RC"])
+        strict = end.port.strict()
+        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+
+
+if __name__ == "__main__":
+    main(globals())

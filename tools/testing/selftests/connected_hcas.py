@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Connected mode over HCAs of all kinds."""
+
+from lib import (Stream, any_ends, defer, fabric, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_le, ksft_pr, ksft_true, kmsg_since, load_module, loaded,
+                 main, ping_ok, port, slow, tcp_transfer, timeout,
+                 udp_exchange, unload_module, wait_until)
+from lib.connected import (MTU, both_connected, conns, counter, counters,
+                           established, set_mode, wait_connected)
+
+BOOT = {"hcas": 1, "ipoib": "ours", "seconds": 120}
+
+MIB = 1 << 20
+
+
+def workload(pair):
+    """IPv4, IPv6, TCP, UDP and small segments over connections."""
+    both_connected(pair)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        for size in (0, 1, 100, 1472, 2017, 3690, 9000, 36480, 60000,
+                     MTU - 28):
+            ping_ok(src.ns, dst.v4, size=size, limit=slow(2))
+        ping_ok(src.ns, dst.v6, size=MTU - 48, limit=slow(2))
+        tcp_transfer(src, dst, 8 * MIB)
+        tcp_transfer(src, dst, 2 * MIB, address=dst.v6)
+        tcp_transfer(src, dst, MIB, mss=1460)
+        got = udp_exchange(src, dst, 50, 20000)
+        ksft_eq((len(got.seen), got.bad), (50, 0), "UDP")
+    for end in pair:
+        stats = counters(end)
+        ksft_eq((stats["conn_broken"], stats["conn_rx_bad"]), (0, 0))
+        strict = end.port.strict()
+        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+
+
+def reload(**params):
+    """The module with other parameters until the case ends."""
+    def unload():
+        if loaded():
+            unload_module()
+
+    unload()
+    defer(unload)
+    load_module(**params)
+
+
+def pair_with(**caps):
+    """Two HCAs like that, with hosts on them."""
+    for number in (2, 3):
+        fabric.add_hca(number, **caps)
+    return any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+
+
+def test_no_srq():
+    """No shared receive queues: each connection has its own, a short one."""
+    pair = pair_with(srq=0)
+    workload(pair)
+    posted = [qp.posted for qp in pair.a.port.hca.data_qps()
+              if qp.type == "RC" and qp.limit > 1]
+    ksft_eq(len(posted), 1)
+    ksft_le(posted[0], 256)
+
+
+def test_no_srq_starts_small():
+    """A connection nobody sends by holds little memory."""
+    pair = pair_with(srq=0)
+    both_connected(pair)
+    for end in pair:
+        posted = [qp.posted for qp in end.port.hca.data_qps()
+                  if qp.type == "RC" and qp.limit > 1]
+        ksft_eq(len(posted), 1)
+        ksft_le(posted[0], 24, "receives posted")
+
+
+def test_real_dma():
+    """A DMA device behind the HCA: every mapping is checked."""
+    workload(pair_with(dma=1))
+
+
+def test_real_dma_no_srq():
+    """The same without SRQ and offloads."""
+    workload(pair_with(dma=1, srq=0, csum=0, lso=0))
+
+
+def test_no_offloads():
+    """No checksum and segmentation of datagrams."""
+    workload(pair_with(csum=0, lso=0))
+
+
+def test_few_sge():
+    """Four and three gather entries: packets are repacked."""
+    workload(pair_with(max_sge=4, srq=0))
+
+
+def test_three_sge():
+    """Three entries, to gather and to scatter."""
+    workload(pair_with(max_sge=3, max_srq_sge=3))
+
+
+def test_two_sge():
+    """Two entries: packets are made linear, receives are of two pieces."""
+    workload(pair_with(max_sge=2, max_srq_sge=2, lso=0))
+
+
+def test_one_srq_sge():
+    """One piece per receive: shorter messages, and the peer is told."""
+    fabric.add_hca(2, max_srq_sge=1, ud_srq=0)
+    fabric.add_hca(3)
+    pair = both_connected(any_ends(port(2), port(3), ("h3", "h4"), 3,
+                                   keep=False))
+    announced = int(established(pair.b, "us")[0]["max_msg"])
+    ksft_le(announced, 32768)
+    ksft_ge(announced, 30000)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        tcp_transfer(src, dst, 4 * MIB)
+        wait_until(lambda s=src, d=dst: udp_exchange(
+            s, d, 2, 60000, limit=slow(1)).seen, 15, "long datagrams")
+    ksft_gt(counter(pair.b, "pmtu_signalled"), 0)
+    for end in pair:
+        ksft_eq(counters(end)["conn_broken"], 0)
+
+
+def test_small_mtu():
+    """An InfiniBand MTU of 2048: messages are of many packets."""
+    workload(pair_with(mtu=2048))
+
+
+def test_one_vector():
+    """One completion vector."""
+    workload(pair_with(vectors=1))
+
+
+def test_short_queues():
+    """Short queues and CQs."""
+    workload(pair_with(max_qp_wr=512, max_cqe=1280))
+
+
+@timeout(90)
+def test_limit():
+    """Without SRQ, more connections than allowed are refused, and said so."""
+    reload(max_nonsrq_conn_qp=1)
+    for number in (2, 3, 4):
+        fabric.add_hca(number, srq=0)
+    pair = both_connected(any_ends(port(2), port(3), ("h3", "h4"), 3,
+                                   keep=False))
+    third = any_ends(port(4), port(0), ("h5", "h6"), 4, keep=False)
+    from lib import ip  # pylint: disable=import-outside-toplevel
+    ip(["addr", "add", "10.0.3.9/24", "dev", third.a.ifname], ns=third.a.ns)
+    set_mode(third.a, "connected")
+
+    def refused():
+        ping_ok(third.a.ns, pair.a.v4, limit=slow(3))
+        return counter(third.a, "conn_rejected")
+
+    wait_until(refused, 20, "a refusal")
+    ksft_gt(counter(pair.a, "conn_refused"), 0)
+    ksft_eq(counter(pair.a, "conn_passive"), 1)
+    ksft_true(kmsg_since(pattern="max_nonsrq_conn_qp"), "said in the log")
+    ping_ok(pair.b.ns, pair.a.v4, size=30000, limit=slow(2))
+    ping_ok(third.a.ns, pair.a.v4, count=3, limit=slow(2))
+
+
+@timeout(120)
+def test_receiver_not_ready():
+    """Few receives and many senders: nobody loses a connection."""
+    reload(recv_queue_size=4)
+    pair = both_connected(pair_with())
+    before = pair.b.port.counters()["rc_rnr_nak"]
+    streams = [Stream(pair.a, pair.b, total=2 * MIB) for _ in range(8)]
+    for stream in streams:
+        defer(stream.abort)
+    for stream in streams:
+        stream.finish(90)
+    ksft_pr(f"{pair.b.port.counters()['rc_rnr_nak'] - before} times not ready")
+    for end in pair:
+        ksft_eq(counters(end)["conn_broken"], 0)
+    ksft_eq(len(conns(pair.a)), 2)
+    wait_connected(pair.a, pair.b)
+
+
+if __name__ == "__main__":
+    main(globals())

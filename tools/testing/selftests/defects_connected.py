@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Defects of the in-tree module in connected mode; ours must not have them."""
+
+from lib import (Stream, UdpSink, defer, ends, fixed_in_ours, kmsg_since,
+                 ksft_eq, ksft_ge, ksft_le, ksft_lt, ksft_pr, ksft_true, main,
+                 module, neigh_flush, now, ping, ping_ok, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib.traffic import _addr, udp_send
+
+BOOT = {"hcas": 2, "seconds": 90}
+
+MIB = 1 << 20
+
+
+def change(end, name):
+    """Switch the mode; the in-tree module may need to be asked again."""
+    def there():
+        if end.read("mode") != name:
+            write(end.sys("mode"), name + "\n")
+        return end.read("mode") == name
+
+    if end.present():
+        wait_until(there, 10, f"{end} in {name} mode", interval=0.2)
+
+
+def connected():
+    """Both hosts in connected mode, with connections."""
+    pair = ends()
+    for end in pair:
+        defer(change, end, "datagram")
+        change(end, "connected")
+        if end.mtu() < 60000:
+            end.set_mtu(65520)
+    for end in pair:
+        neigh_flush(end)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        wait_until(lambda s=src, d=dst: ping(s.ns, d.v4, size=30000,
+                                             limit=1), 20,
+                   f"a long echo from {src}")
+    return pair
+
+
+def senders(end):
+    """RC QPs that an end sends by: those that are not fed by an SRQ alone."""
+    return [qp for qp in end.port.hca.data_qps()
+            if qp.type == "RC" and qp.state == "RTS"]
+
+
+@fixed_in_ours("receives for connected mode are made for every interface")
+def test_idle_memory():
+    """Datagram mode holds no receives of 64 KiB."""
+    pair = ends()
+
+    def available():
+        for line in read("/proc/meminfo").splitlines():
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1])
+        return 0
+
+    from lib import fabric, hca  # pylint: disable=import-outside-toplevel
+    fabric.add_hca(5)
+    hca(5).unplug()
+    before = available()
+    fabric.add_hca(6)
+    fabric.add_hca(7)
+    used = (before - available()) / 2
+    ksft_pr(f"{used:.0f} KiB for an HCA with its interface")
+    ksft_lt(used, 12000)
+    ksft_true(pair.a.carrier())
+
+
+@fixed_in_ours("a QP in ERR without an error completion is used for ever")
+def test_flush_only():
+    """A sending QP that only flushes is replaced."""
+    pair = connected()
+    for qp in senders(pair.a):
+        pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+    took = now()
+    wait_until(lambda: ping(pair.a.ns, pair.b.v4, size=30000, limit=1), 15,
+               "a long echo after the QP's end")
+    ksft_pr(f"after {now() - took:.1f} s")
+
+
+@fixed_in_ours("a request of datagrams keeps its opcode in connected mode")
+@timeout(60)
+def test_switch_with_lso():
+    """Switching to connected mode under a TCP stream with LSO."""
+    pair = ends()
+    stream = Stream(pair.a, pair.b)
+    defer(stream.abort)
+    stream.wait_progress(1 << 20)
+    for end in pair:
+        defer(change, end, "datagram")
+        change(end, "connected")
+    worst = 0.0
+    for _ in range(5):
+        worst = max(worst, stream.wait_progress(1 << 20, limit=20))
+    ksft_pr(f"worst wait {worst:.1f} s")
+    ksft_eq(kmsg_since(pattern="post_send failed"), [])
+    ksft_le(worst, slow(4))
+    stream.finish(60)
+
+
+@fixed_in_ours("what is too long for a peer that left the mode is not told")
+@timeout(60)
+def test_peer_leaves():
+    """The peer leaves connected mode: long packets are refused."""
+    pair = connected()
+    change(pair.b, "datagram")
+
+    def told():
+        try:
+            ping(pair.a.ns, pair.b.v4, size=30000, limit=0.3, df=True)
+        except OSError as error:
+            return error.errno == 90
+        return False
+
+    wait_until(told, 12, "EMSGSIZE")
+
+
+@timeout(90)
+def test_not_ready():
+    """Receivers that are not ready for a moment cost no connection.
+
+    Of the in-tree module, too, only with shorter queues than this.
+    """
+    pair = connected()
+    with UdpSink(pair.b.ns, pair.b.v4) as sink, \
+            pair.a.ns.socket(2, 2) as sock:
+        before = pair.b.port.counters()
+        exceeded = pair.a.port.counter("rc_retry_exceeded")
+        pair.b.port.set("recv_post_error", 60)
+        defer(pair.b.port.set, "recv_post_error", 0)
+        sent = 0
+        for _ in range(40):
+            sent += udp_send(sock, _addr(pair.b.v4, sink.port), 16, 20000,
+                             first=sent)
+        pair.b.port.set("recv_post_error", 0)
+        sink.collect(sent, slow(3))
+        after = pair.b.port.counters()
+        ksft_pr(f"not ready {after['rc_rnr_nak'] - before['rc_rnr_nak']} "
+                f"times, {len(sink.seen)} of {sent} came")
+    ksft_eq(pair.a.port.counter("rc_retry_exceeded") - exceeded, 0,
+            "connections lost")
+    ksft_eq(len(sink.seen), sent)
+
+
+@fixed_in_ours("what was not acknowledged is dropped with the connection")
+def test_not_acknowledged():
+    """A request fails: what it carried is sent once more."""
+    pair = connected()
+    pair.a.port.set("send_error", 1)
+    defer(pair.a.port.set, "send_error", 0)
+    got = udp_exchange(pair.a, pair.b, 10, 30000, limit=slow(4))
+    ksft_eq(len(got.seen), 10)
+
+
+@fixed_in_ours("no GRO for what comes by connections")
+def test_gro():
+    """Segments that came by a connection are merged."""
+    from lib import Capture  # pylint: disable=import-outside-toplevel
+    pair = connected()
+    with Capture(pair.b, 0x0800) as packets:
+        tcp_transfer(pair.a, pair.b, 2 * MIB, mss=1000)
+    sizes = [len(p.data) for p in packets.of(0x0800) if p.data[9] == 6]
+    ksft_ge(max(sizes), 8000, "largest packet the stack saw")
+
+
+def test_after():
+    """All is well afterwards, with either."""
+    pair = connected()
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
+    ping_ok(pair.a.ns, pair.b.v4, size=60000, limit=slow(2))
+    ksft_true(module() in ("ours", "stock"))
+
+
+if __name__ == "__main__":
+    main(globals())
