@@ -81,14 +81,20 @@ static int conn_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(conn);
 
-#define IPOIB_FS_NAME	(IFNAMSIZ + IB_DEVICE_NAME_MAX + 24)
+#define IPOIB_FS_PREFIX	(IB_DEVICE_NAME_MAX + 24)
+#define IPOIB_FS_NAME	(IPOIB_FS_PREFIX + IFNAMSIZ + 8)
 
-static struct dentry *ipoib_fs_lookup(const char *base)
+static bool ipoib_fs_taken(const char *prefix, const char *base)
 {
 	char name[IPOIB_FS_NAME];
+	struct dentry *file;
 
-	snprintf(name, sizeof(name), "%s_mcg", base);
-	return debugfs_lookup(name, ipoib_fs_root);
+	snprintf(name, sizeof(name), "%s%s_mcg", prefix, base);
+	file = debugfs_lookup(name, ipoib_fs_root);
+	if (IS_ERR_OR_NULL(file))
+		return false;
+	dput(file);
+	return true;
 }
 
 static struct dentry *ipoib_fs_file(struct ipoib_dev *dev, const char *prefix,
@@ -104,18 +110,23 @@ static struct dentry *ipoib_fs_file(struct ipoib_dev *dev, const char *prefix,
 /**
  * ipoib_fs_add - make the files of a new interface
  * @dev: registered interface
+ *
+ * Namespaces may have interfaces of the same name; debugfs is one for all.
+ *
+ * Context: rtnl.
  */
 void ipoib_fs_add(struct ipoib_dev *dev)
 {
-	char prefix[IB_DEVICE_NAME_MAX + 16] = "";
-	const char *base = dev->ndev->name;
-	struct dentry *same;
+	const char *ca = dev_name(&dev->port->ca->dev);
+	char prefix[IPOIB_FS_PREFIX] = "";
+	u32 port = dev->port->num, n;
 
-	same = ipoib_fs_lookup(base);
-	if (same) {
-		dput(same);
-		snprintf(prefix, sizeof(prefix), "%s.%u.",
-			 dev_name(&dev->port->ca->dev), dev->port->num);
+	for (n = 0; ipoib_fs_taken(prefix, dev->ndev->name); n++) {
+		if (!n)
+			snprintf(prefix, sizeof(prefix), "%s.%u.", ca, port);
+		else
+			snprintf(prefix, sizeof(prefix), "%s.%u.%u.", ca, port,
+				 n);
 	}
 	dev->debugfs[0] = ipoib_fs_file(dev, prefix, "mcg", &mcg_fops);
 	dev->debugfs[1] = ipoib_fs_file(dev, prefix, "path", &path_fops);

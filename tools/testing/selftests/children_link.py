@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Children as interfaces: MTU, up and down, address, events, floods."""
 
+import os
 
-from lib import (Flood, ROOT, Stream, defer, ends, exists, fabric, ip, ksft_eq,
-                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_true,
-                 main, ours_differs, ours_only, ping, ping_ok, read, slow, sm,
-                 tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Flood, Netns, ROOT, Stream, defer, ends, exists, fabric, ip,
+                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne,
+                 ksft_true, main, ours_differs, ours_only, ping, ping_ok, read,
+                 slow, sm, tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, child_by_sysfs,
                        children, names_in)
 
@@ -259,6 +260,22 @@ def test_debugfs():
     ksft_false(exists(f"{base}/{name}_mcg"))
     both.a.delete(fail=True)
     ksft_false(exists(f"{base}/new.3_mcg"))
+
+
+@timeout(60)
+def test_debugfs_same_name():
+    """Children of the same name, in namespaces of their own."""
+    end = ends().a
+    base = "/sys/kernel/debug/ipoib"
+    before = os.listdir(base)
+    for number in range(1, 5):
+        space = Netns(f"same{number}").add()
+        defer(space.delete)
+        add_link(end, "same", f"pkey {0x8000 + number:#x}",
+                 f"netns {space.name}")
+    new = [name for name in os.listdir(base)
+           if name not in before and name.endswith("_mcg")]
+    ksft_eq(len(new), 4, f"files: {new}")
 
 
 # ---- virtual functions -------------------------------------------------
