@@ -68,7 +68,9 @@ def limit(least, word, **caps):
         child.wait_carrier()
     empty(end)
     ksft_eq(len(end.port.hca.data_qps()), 1, "QPs")
-    ksft_eq(fill(end, count)[0], count, "the same number again")
+    # How CQs of different lengths share what there is depends on which of
+    # the old ones were still there.
+    ksft_ge(fill(end, count)[0], least, "children once more")
     end.wait_carrier()
     ksft_eq(fabric.strict(), dict.fromkeys(fabric.strict(), 0))
 
