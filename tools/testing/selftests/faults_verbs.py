@@ -188,7 +188,10 @@ def test_watchdog():
     expect_report("tx-watchdog")
     before = ethtool_stat(pair.a, "qp_restarts")
     fault = pair.a.port.fault("wedged", 1)
-    with Flood(pair.a, pair.b.v4, 1000, gap=0.002):
+    # More than one socket may have on its way, so that the queue is stopped
+    with Flood(pair.a, pair.b.v4, 1000, gap=0.002), \
+            Flood(pair.a, pair.b.v6, 1000, gap=0.002), \
+            Flood(pair.a, pair.b.v4, 200, gap=0.002):
         wait_until(lambda: ethtool_stat(pair.a, "qp_restarts") > before, 40,
                    "a restart", interval=0.5, scale=False)
     fault.exec()
