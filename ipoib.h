@@ -800,6 +800,8 @@ int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
 void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
+void ipoib_channel_pause(struct ipoib_channel *ch);
+void ipoib_channel_resume(struct ipoib_channel *ch);
 void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since);
 bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 

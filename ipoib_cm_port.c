@@ -123,23 +123,6 @@ err_srq:
 	return ERR_PTR(ret);
 }
 
-static void ipoib_channel_pause(struct ipoib_channel *ch)
-{
-	lockdep_assert_held(&ch->port->lock);
-	if (ch->users)
-		napi_disable(&ch->napi);
-}
-
-static void ipoib_channel_resume(struct ipoib_channel *ch)
-{
-	if (!ch->users)
-		return;
-	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
-}
-
 /* Take a receive queue away from the channel's NAPI, which pauses, for good. */
 static void ipoib_rxq_detach(struct ipoib_rxq *rxq)
 {

@@ -229,22 +229,6 @@ void ipoib_rxq_grow(struct ipoib_rxq *rxq)
 	ipoib_rxq_refill(rxq);
 }
 
-/* Receive queues are the NAPI's: keep that away for a while. */
-static void ipoib_channel_pause(struct ipoib_channel *ch)
-{
-	mutex_lock(&ch->port->lock);
-	napi_disable(&ch->napi);
-}
-
-static void ipoib_channel_resume(struct ipoib_channel *ch)
-{
-	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
-	mutex_unlock(&ch->port->lock);
-}
-
 /**
  * ipoib_rxq_fill - give a new receive queue its buffers
  * @rxq: receive queue whose channel has users
@@ -255,9 +239,13 @@ static void ipoib_channel_resume(struct ipoib_channel *ch)
  */
 void ipoib_rxq_fill(struct ipoib_rxq *rxq)
 {
-	ipoib_channel_pause(rxq->ch);
+	struct ipoib_channel *ch = rxq->ch;
+
+	mutex_lock(&ch->port->lock);
+	ipoib_channel_pause(ch);
 	ipoib_rxq_refill(rxq);
-	ipoib_channel_resume(rxq->ch);
+	ipoib_channel_resume(ch);
+	mutex_unlock(&ch->port->lock);
 }
 
 static void ipoib_rx_slot_free(const struct ipoib_rx_format *format,
@@ -1357,6 +1345,7 @@ static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 
 	if (!rxq)
 		return;
+	mutex_lock(&ch->port->lock);
 	ipoib_channel_pause(ch);
 	/* Others go on polling: they must not find it there to be refilled. */
 	list_del_init(&rxq->dirty);
@@ -1366,6 +1355,7 @@ static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 		rxq->free[rxq->nfree++] = i;
 	}
 	ipoib_channel_resume(ch);
+	mutex_unlock(&ch->port->lock);
 }
 
 /**

@@ -400,6 +400,36 @@ static void ipoib_channel_grow(struct ipoib_channel *ch)
 }
 
 /**
+ * ipoib_channel_pause - keep the NAPI away from its receive queues for a while
+ * @ch: channel, with users or without
+ *
+ * Context: process, the port's lock held until ipoib_channel_resume().
+ */
+void ipoib_channel_pause(struct ipoib_channel *ch)
+{
+	lockdep_assert_held(&ch->port->lock);
+	if (ch->users)
+		napi_disable(&ch->napi);
+}
+
+/**
+ * ipoib_channel_resume - undo ipoib_channel_pause()
+ * @ch: channel
+ *
+ * Context: process, the port's lock held.
+ */
+void ipoib_channel_resume(struct ipoib_channel *ch)
+{
+	lockdep_assert_held(&ch->port->lock);
+	if (!ch->users)
+		return;
+	napi_enable(&ch->napi);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+}
+
+/**
  * ipoib_channel_get - an interface comes up
  * @ch: channel
  *
@@ -426,10 +456,7 @@ int ipoib_channel_get(struct ipoib_channel *ch)
 		}
 	}
 	ch->users = 1;
-	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);	/* arms the CQs */
-	local_bh_enable();
+	ipoib_channel_resume(ch);	/* arms the CQs */
 unlock:
 	mutex_unlock(&ch->port->lock);
 	return ret;
