@@ -224,23 +224,17 @@ def test_dividing():
 
 
 def test_teardown():
-    """It follows the last file of each machine, or each file."""
+    """It follows the last file of each machine."""
     with tempfile.TemporaryDirectory() as where:
         for name in ("a_one", "a_two", "a_three"):
             write_file(where, name, {"hcas": 2 + (name == "a_two")},
                        ["test_x"])
         write_file(where, "a_host", "host", ["test_x"])
         files = harness.find_files(where)
-        last = harness.make_jobs(files, teardown="last")
-        each = harness.make_jobs(files, teardown="each")
-    ksft_eq(sorted(job.names() for job in last), [
+        jobs = harness.make_jobs(files, teardown=True)
+    ksft_eq(sorted(job.names() for job in jobs), [
         ["a_host.test_x"],
         ["a_one.test_x", "a_three.test_x", "a_three.teardown"],
-        ["a_two.test_x", "a_two.teardown"]])
-    ksft_eq(sorted(job.names() for job in each), [
-        ["a_host.test_x"],
-        ["a_one.test_x", "a_one.teardown", "a_three.test_x",
-         "a_three.teardown"],
         ["a_two.test_x", "a_two.teardown"]])
 
 

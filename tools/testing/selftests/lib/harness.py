@@ -32,7 +32,7 @@ BOOT_DEFAULTS = {
 }
 
 
-# A case of every machine, or of every file: see lib/teardown.py.
+# The last case of every machine: see lib/teardown.py.
 TEARDOWN = "teardown"
 TEARDOWN_SECONDS = 5
 
@@ -137,12 +137,12 @@ class Job:
         return " ".join([f"{self.boot['ipoib']} module", *said])
 
 
-def make_jobs(files, pattern="", kind="ours", most=150, teardown=None,
+def make_jobs(files, pattern="", kind="ours", most=150, teardown=False,
               only=None):
     """
     Group files that want the same boot.  A group of more than @most seconds
-    is divided, so that two machines can share it.  A @teardown follows "each"
-    file of a machine, the "last" one, or none.  @only these cases.
+    is divided, so that two machines can share it.  A @teardown ends each
+    machine.  @only these cases.
     """
     jobs = {}
     for file in sorted(files, key=lambda f: not f.kunit):
@@ -165,8 +165,7 @@ def make_jobs(files, pattern="", kind="ours", most=150, teardown=None,
     parts = [part for job in jobs.values() for part in _divide(job, most)]
     for part in parts:
         if teardown and not part.host:
-            for _, cases in part.files[0 if teardown == "each" else -1:]:
-                cases.append(TEARDOWN)
+            part.files[-1][1].append(TEARDOWN)
     return parts
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""After a test file: what tests left goes, and then nothing is left.
+"""At the end of a machine: what tests left goes, and then nothing is left.
 
-The driver is unloaded, at the end of a machine's life the fabric as well.  A
-kernel that looks for leaked memory is asked for it.
+The driver is unloaded, then the fabric.  A kernel that looks for leaked memory
+is asked for it, once: scans take long.
 """
 
 import time
 
 from . import kmemleak
 from .fabric import fabric, sm
-from .ipoib import MODULE, drop_all, load_module, loaded
-from .ksft import (ksft_eq, ksft_false, ksft_pr, module_kind, timeout)
+from .ipoib import MODULE, drop_all, loaded
+from .ksft import ksft_eq, ksft_false, ksft_pr, timeout
 from .netns import cleanup_all
 from .utils import cmd, exists, slow, wait_until
 
@@ -45,8 +45,8 @@ def unload_fabric():
 
 
 @timeout(300)
-def teardown(last):
-    """Nothing is left of what a file's cases did; @last: nor of anything."""
+def teardown():
+    """Nothing is left of what the cases did."""
     drop_all()
     cleanup_all()
     fabric.clear_faults()
@@ -60,7 +60,7 @@ def teardown(last):
         took = kmemleak.scan()
         ksft_pr(f"kmemleak: a scan takes {took:.1f} s")
     unload_driver()
-    if last and loaded(FABRIC):
+    if loaded(FABRIC):
         unload_fabric()
     if kmemleak.available():
         time.sleep(max(0, begin + kmemleak.AGE - time.monotonic()))
@@ -71,13 +71,8 @@ def teardown(last):
         if leaks:
             kmemleak.clear()
         ksft_eq(len(leaks), 0, "objects that nobody points to")
-    if not last and module_kind() != "none":
-        load_module()
 
 
-def teardown_case(last):
+def teardown_case():
     """The same as a case of a file."""
-    def case():
-        teardown(last)
-    case.ksft_timeout = teardown.ksft_timeout
-    return "teardown", case
+    return "teardown", teardown
