@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -311,6 +312,29 @@ class Machines(Runs):
         status, _, err = self.sh("/run/vm/busybox poweroff -f")
         self.assertEqual(status, run.STATUS_RUNNER)
         self.assertIn("without a result", err)
+
+    def test_emulator_that_crashes_at_boot(self):
+        with tempfile.TemporaryDirectory() as where:
+            fake = os.path.join(where, run.QEMU)
+            with open(fake, "w", encoding="ascii") as file:
+                file.write(f"""#!/bin/sh
+                    touch {where}/starts
+                    [ "$1" = --version ] || echo >> {where}/starts
+                    [ "$1" = --version -o $(wc -l < {where}/starts) -gt "$BAD" ] &&
+                        exec {shutil.which(run.QEMU)} "$@"
+                    kill -ABRT $$
+                    """)
+            os.chmod(fake, 0o755)
+            env = dict(os.environ, PATH=f"{where}:{os.environ['PATH']}")
+            for bad, want in ((run.MOST_CRASHES, 7),
+                              (run.MOST_CRASHES + 1, run.STATUS_RUNNER)):
+                with self.subTest(bad=bad):
+                    status, _, err = self.sh("exit 7",
+                                             env=dict(env, BAD=str(bad)))
+                    self.assertEqual(status, want)
+                    self.assertEqual(err.count("another one"),
+                                     run.MOST_CRASHES)
+                os.unlink(os.path.join(where, "starts"))
 
     def test_environment(self):
         _, out, _ = self.vm("--env", "A=b c'd", "--append", "leak=1", "--",
