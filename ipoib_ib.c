@@ -703,7 +703,8 @@ static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
 	/* Before the counters are read, fully ordered: what comes is listed. */
 	test_and_clear_bit(0, &txq->bql_listed);
 	packets = READ_ONCE(txq->rc_packets) - txq->bql_packets;
-	bytes = READ_ONCE(txq->rc_bytes) - txq->bql_bytes;
+	/* Pairs with smp_store_release() in ipoib_rc_chain() */
+	bytes = smp_load_acquire(&txq->rc_bytes) - txq->bql_bytes;
 	if (!packets)
 		return;
 	txq->bql_packets += packets;

@@ -499,6 +499,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 {
 	struct ipoib_rc_chain *chain = txq->rc;
 	struct ipoib_rc_wr *w;
+	bool kick;
 	u32 len;
 
 	if (!chain->conn) {
@@ -522,9 +523,11 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	len = skb->len;
 	ipoib_dbg_data(txq->dev, "%u octets to connection %#x\n", len,
 		       conn->qp.ib->qp_num);
+	kick = __netdev_tx_sent_queue(txq->nq, len, netdev_xmit_more());
 	WRITE_ONCE(txq->rc_packets, txq->rc_packets + 1);
-	WRITE_ONCE(txq->rc_bytes, txq->rc_bytes + len);
-	if (__netdev_tx_sent_queue(txq->nq, len, netdev_xmit_more())) {
+	/* Not before BQL knows: the NAPI may complete them while we add to them. */
+	smp_store_release(&txq->rc_bytes, txq->rc_bytes + len);
+	if (kick) {
 		ipoib_rc_post(txq);
 		return true;
 	}
