@@ -49,6 +49,9 @@ struct seq_file;
 #define IPOIB_KIND		"ipoib"
 #endif
 
+#define IPOIB_QUEUE_MIN		2
+#define IPOIB_QUEUE_MAX		8192
+
 #define IPOIB_GRH_LEN		((u32)sizeof(struct ib_grh))
 
 /* Octets to allocate for @len octets that become the linear part of an skb. */
@@ -121,7 +124,8 @@ struct ipoib_rx_slot {
  * @nfree: entries on @free
  * @size: number of slots
  * @used: slots in use, the first ones; an SRQ grows with its users
- * @want: slots that shall be in use, written by anybody
+ * @want: slots that shall be posted, written by anybody.  If that is less than
+ *	@used, the others stay free
  * @taken: receives completed since the last poll ended
  * @elastic: grows when a single poll takes much of it
  * @dirty: entry in the channel's list of queues to refill before the poll ends
@@ -153,6 +157,7 @@ struct ipoib_rxq {
  * @room: completions not promised to any QP (port lock)
  * @users: QPs that use it (port lock)
  * @armed: an interrupt was asked for and has not been seen; of send CQs
+ * @moderated: it was told how to hold interrupts back; of receive CQs
  */
 struct ipoib_cq {
 	struct ib_cq *ib;
@@ -160,6 +165,7 @@ struct ipoib_cq {
 	u32 room;
 	u32 users;
 	bool armed;
+	bool moderated;
 };
 
 /* Packets in flight beyond which a completion interrupt is asked for. */
@@ -183,7 +189,7 @@ struct ipoib_cq_list {
 /**
  * struct ipoib_cqs - a QP's share of its channel's CQs, see ipoib_cq_get()
  * @tx: reports its sends
- * @rx: reports its receives
+ * @rx: reports its receives; NULL if it has none
  * @sends: completions reserved in @tx
  * @receives: completions reserved in @rx
  */
@@ -206,25 +212,27 @@ enum ipoib_flush {
 	IPOIB_FLUSH_DONE,
 };
 
+#define IPOIB_MAX_CHANNELS	16
+
 /**
  * struct ipoib_channel - a completion vector's share of a port
  *
- * CQs, NAPI, receive buffers and the SRQ, shared by all interfaces of the
- * port.  The NAPI context belongs to the parent's net_device.
+ * CQs, NAPI, receive buffers and the SRQ, shared by the QPs of the port that
+ * were given this channel.  The NAPI context belongs to the parent's
+ * net_device.  What receiving takes is made when the first QP needs it.
  *
  * @port: its port
+ * @index: which of the port's
  * @rx_cqs: completions of receives
  * @tx_cqs: completions of sends; armed only when a queue needs it, see
  *	ipoib_txq_watch()
  * @rx_share: receives taken from a CQ before the next one's turn
  * @vector: completion vector
- * @srq_size: buffers of the datagram SRQ when it has grown
- * @srq_room: completions that all SRQs together may owe one CQ
  * @cq_work: destroys CQs that no QP uses any more
  * @napi: serves all CQs
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill
- * @pool: receive pages
+ * @pool: receive pages, NULL before the first QP that receives
  * @format: receives for datagrams
  * @bql: transmit queues that handed packets to connections, see
  *	ipoib_txq_handed()
@@ -233,18 +241,17 @@ enum ipoib_flush {
  * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
  * @flush_left: completions that may still precede the barrier
  * @flushed: the barrier was passed
- * @users: interfaces that are open; NAPI runs while it is not zero.  Each has
- *	a QP that takes its receives from the SRQ
+ * @qps: datagram QPs that receive here (port lock)
+ * @users: of these, those of interfaces that are open (port lock)
  * @wc: scratch of the poll function
  */
 struct ipoib_channel {
 	struct ipoib_port *port;
+	u32 index;
 	struct ipoib_cq_list rx_cqs;
 	struct ipoib_cq_list tx_cqs;
 	u32 rx_share;
 	u32 vector;
-	u32 srq_size;
-	u32 srq_room;
 	struct delayed_work cq_work;
 	struct napi_struct napi;
 	struct ipoib_rxq rxq;
@@ -257,6 +264,7 @@ struct ipoib_channel {
 	u8 flush;
 	s32 flush_left;
 	struct completion flushed;
+	u32 qps;
 	u32 users;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };
@@ -273,9 +281,19 @@ struct ipoib_channel {
  * @parent: the port's parent interface, owner of the NAPI contexts
  * @sendq_size: packets a transmit queue holds, a power of two
  * @recvq_size: buffers of a receive queue
- * @channel: see there
+ * @mtu: largest that the port could ever have, octets
+ * @srq_size: most buffers that a datagram SRQ may have
+ * @rx_pending: buffers that it has while it has few users (rtnl)
+ * @srq_room: completions that all SRQs of a channel together may owe one CQ
+ * @no_srq: the HCA has no SRQ for UD
+ * @channels: a completion vector each, @num_channels of them
+ * @num_channels: those there are
+ * @rx_frames: interrupts are held back for so many receives at most (@lock)
+ * @rx_usecs: or for so many microseconds (@lock)
+ * @used_channels: those that QPs are given, the first ones (@lock)
  * @cm: what connections share, NULL while no interface takes them (@lock)
- * @lock: mutex; @devs and the channel's users
+ * @users: interfaces that are open; NAPI runs while it is not zero (@lock)
+ * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
  * @handler: asynchronous events of the HCA
  * @events: bits of enum ipoib_event not yet handed to the interfaces
@@ -304,10 +322,20 @@ struct ipoib_port {
 	struct net_device *parent;
 	u32 sendq_size;
 	u32 recvq_size;
-	struct ipoib_channel channel;
+	u32 mtu;
+	u32 srq_size;
+	u32 rx_pending;
+	u32 srq_room;
+	bool no_srq;
+	struct ipoib_channel *channels[IPOIB_MAX_CHANNELS];
+	u32 num_channels;
+	u16 rx_frames;
+	u16 rx_usecs;
+	u32 used_channels;
 	struct ipoib_cm_port *cm;
 
-	struct mutex lock;	/* devs, channel.users */
+	struct mutex lock;	/* devs, users, what QPs of a channel share */
+	u32 users;
 	struct list_head devs;
 
 	struct ib_event_handler handler;
@@ -356,6 +384,7 @@ enum ipoib_qp_kind {
  * @kind: tells the kinds apart
  * @ib: the verbs object
  * @dev: interface
+ * @ch: channel that reports its completions
  * @txq: queue that posts its sends
  * @rxq: queue its receives come from
  * @drained: completed by the marker request behind the QP's last completion
@@ -365,6 +394,7 @@ struct ipoib_qp {
 	enum ipoib_qp_kind kind;
 	struct ib_qp *ib;
 	struct ipoib_dev *dev;
+	struct ipoib_channel *ch;
 	struct ipoib_txq *txq;
 	struct ipoib_rxq *rxq;
 	struct completion drained;
@@ -416,11 +446,13 @@ struct ipoib_tx_wr {
  * The first part is written by whoever holds the netdev queue's TX lock, the
  * second by the channel's NAPI (or by the owner while that is disabled).
  *
- * @dev: interface
- * @ch: channel that reports its completions
+ * @qp: where it posts.  That of the first queue is the interface's: it has the
+ *	QPN that peers know and receives; the others only send
+ * @cqs: room for its completions
+ * @index: which of the interface's
+ * @qpn: number of its QP
+ * @marked: the marker of a drain was posted
  * @nq: the stack's queue
- * @cq: reports its completions
- * @qp: where it posts
  * @ring: packets
  * @chain: requests not yet posted, linked when the queue is made
  * @chained: how many
@@ -441,13 +473,15 @@ struct ipoib_tx_wr {
  * @bql_packets: @rc_packets completed to BQL
  * @bql_bytes: their octets
  * @done: counters written at completion
+ * @rcu: frees it
  */
 struct ipoib_txq {
-	struct ipoib_dev *dev;
-	struct ipoib_channel *ch;
+	struct ipoib_qp qp;
+	struct ipoib_cqs cqs;
+	u32 index;
+	u32 qpn;
+	bool marked;
 	struct netdev_queue *nq;
-	struct ipoib_cq *cq;
-	struct ib_qp *qp;
 	struct ipoib_tx_ring ring;
 	struct ipoib_tx_wr *chain;
 	u32 chained;
@@ -479,38 +513,37 @@ struct ipoib_txq {
 		u64 reaps;
 		u64 errors;
 	} done;
+	struct rcu_head rcu;
 };
+
+#define IPOIB_MAX_TXQS		16
 
 /**
  * struct ipoib_ud - datagram engine of an interface
- * @lock: mutex inside ipoib_dev.lock; the QP's state and attachments
- * @qp: RX and TX; its QPN is the interface's
- * @cqs: room for its completions
+ * @lock: mutex inside ipoib_dev.lock; the QPs' state and attachments
  * @rxq: private receive queue of an HCA that has no SRQ for UD, or NULL
- * @txq: transmit queues, one for now
+ * @txqs: transmit queues, @num_txqs of them, each with a QP
+ * @num_txqs: one at least (port lock to write)
  * @max_len: longest packet with its encapsulation, from the broadcast group
  * @qkey: Q_Key of the link, from the broadcast group
  * @pkey_index: where the port's table holds the interface's P_Key
- * @running: the QP is in RTS and the stack's queues may be woken
+ * @running: the QPs are in RTS and the stack's queues may be woken
  * @stopping: ipoib_ud_stop_begin() was there, ipoib_ud_stop() was not
- * @marked: the marker of the drain was posted
  * @lid: own LID, to recognise own multicast that comes back
  * @check_loop: the HCA does not suppress own multicast
  * @max_sge: pieces a packet may have
- * @restarts: times the QP was rebuilt
+ * @restarts: times the QPs were rebuilt
  */
 struct ipoib_ud {
-	struct mutex lock;	/* state of the QP, attachments */
-	struct ipoib_qp qp;
-	struct ipoib_cqs cqs;
+	struct mutex lock;	/* state of the QPs, attachments */
 	struct ipoib_rxq *rxq;
-	struct ipoib_txq *txq;
+	struct ipoib_txq *txqs[IPOIB_MAX_TXQS];
+	u32 num_txqs;
 	u32 max_len;
 	u32 qkey;
 	u16 pkey_index;
 	bool running;
 	bool stopping;
-	bool marked;
 	u16 lid;
 	bool check_loop;
 	u32 max_sge;
@@ -759,6 +792,26 @@ static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
 	return netdev_priv(ndev);
 }
 
+/* The QP whose QPN is the interface's. */
+static inline struct ipoib_qp *ipoib_dev_qp(const struct ipoib_dev *dev)
+{
+	return &dev->ud.txqs[0]->qp;
+}
+
+/* Its QPN; 0 if the QP is gone, since it could not be reset. */
+static inline u32 ipoib_dev_qpn(const struct ipoib_dev *dev)
+{
+	const struct ib_qp *qp = ipoib_dev_qp(dev)->ib;
+
+	return qp ? qp->qp_num : 0;
+}
+
+/* The channel in which the interface receives datagrams. */
+static inline struct ipoib_channel *ipoib_dev_channel(const struct ipoib_dev *dev)
+{
+	return ipoib_dev_qp(dev)->ch;
+}
+
 /* Is it a partition's interface, made from the port's own? */
 static inline bool ipoib_is_child(const struct ipoib_dev *dev)
 {
@@ -781,6 +834,9 @@ void ipoib_dev_link_up(struct ipoib_dev *dev);
 int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
 int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 		       struct netlink_ext_ack *extack);
+int ipoib_dev_set_txqs(struct ipoib_dev *dev, u32 num);
+int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size);
+void ipoib_dev_reconnect(struct ipoib_dev *dev);
 void ipoib_dev_update_features(struct ipoib_dev *dev);
 void ipoib_drop(struct net_device *ndev, struct sk_buff *skb,
 		enum skb_drop_reason reason);
@@ -792,14 +848,20 @@ void ipoib_port_destroy(struct ipoib_port *port);
 void ipoib_port_put(struct ipoib_port *port);
 void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
-int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent);
-void ipoib_channel_destroy(struct ipoib_channel *ch);
+struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
+				     u32 size);
+int ipoib_channel_receive(struct ipoib_channel *ch);
+struct ipoib_channel *ipoib_channel_attach(struct ipoib_port *port, bool first);
+void ipoib_channel_detach(struct ipoib_channel *ch);
 bool ipoib_channel_drop_srq(struct ipoib_channel *ch);
-int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
-		 u32 receives);
+int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs,
+		 struct ib_qp_init_attr *attr);
 void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
+void ipoib_port_set_recvq(struct ipoib_port *port, u32 size);
+int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs);
+void ipoib_port_set_channels(struct ipoib_port *port, u32 num);
 void ipoib_channel_pause(struct ipoib_channel *ch);
 void ipoib_channel_resume(struct ipoib_channel *ch);
 void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since);
@@ -842,6 +904,10 @@ void ipoib_channel_refill_timer(struct timer_list *t);
 int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);
 int ipoib_ud_start(struct ipoib_dev *dev);
+int ipoib_ud_spare(struct ipoib_dev *dev, u32 size, struct ipoib_txq **spare);
+void ipoib_ud_swap(struct ipoib_dev *dev, struct ipoib_txq **spare);
+int ipoib_ud_add_txqs(struct ipoib_dev *dev, u32 num);
+void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num);
 void ipoib_ud_stop_begin(struct ipoib_dev *dev);
 void ipoib_ud_stop(struct ipoib_dev *dev);
 int ipoib_ud_restart(struct ipoib_dev *dev);
@@ -910,6 +976,7 @@ void ipoib_port_unregister(struct ipoib_port *port);
 extern unsigned int ipoib_max_nonsrq_conn_qp;
 int ipoib_cm_init(struct ipoib_dev *dev);
 void ipoib_cm_exit(struct ipoib_dev *dev);
+bool ipoib_txq_connect(struct ipoib_txq *txq);
 int ipoib_cm_enable(struct ipoib_dev *dev);
 void ipoib_cm_disable(struct ipoib_dev *dev);
 int ipoib_cm_start(struct ipoib_dev *dev);
@@ -940,6 +1007,7 @@ void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);
 #else
 static inline int ipoib_cm_init(struct ipoib_dev *dev) { return 0; }
 static inline void ipoib_cm_exit(struct ipoib_dev *dev) { }
+static inline bool ipoib_txq_connect(struct ipoib_txq *txq) { return true; }
 static inline int ipoib_cm_enable(struct ipoib_dev *dev)
 {
 	return -EOPNOTSUPP;

@@ -217,15 +217,12 @@ static int ipoib_conn_create_qp(struct ipoib_conn *conn)
 	} else {
 		attr.srq = conn->qp.rxq->srq;
 	}
-	ret = ipoib_cq_get(&port->channel, &conn->cqs, attr.cap.max_send_wr,
-			   attr.cap.max_recv_wr);
+	ret = ipoib_cq_get(conn->qp.ch, &conn->cqs, &attr);
 	if (ret)
 		return ret;
-	attr.send_cq = conn->cqs.tx->ib;
-	attr.recv_cq = conn->cqs.rx->ib;
 	qp = ib_create_qp(port->pd, &attr);
 	if (IS_ERR(qp)) {
-		ipoib_cq_put(&port->channel, &conn->cqs);
+		ipoib_cq_put(conn->qp.ch, &conn->cqs);
 		return PTR_ERR(qp);
 	}
 	conn->qp.ib = qp;
@@ -281,7 +278,6 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 		return NULL;
 	conn->qp.kind = kind;
 	conn->qp.dev = dev;
-	conn->qp.txq = dev->ud.txq;
 	init_completion(&conn->qp.drained);
 	init_completion(&conn->last_wqe);
 	INIT_LIST_HEAD(&conn->entry);
@@ -429,6 +425,8 @@ static struct ipoib_conn *ipoib_link_connect(struct ipoib_link *link)
 	if (conn) {
 		refcount_inc(&link->ref);
 		conn->link = link;
+		conn->qp.txq = ipoib_link_txq(link);
+		conn->qp.ch = conn->qp.txq->qp.ch;
 		memcpy(conn->gid.raw, link->addr + 4, sizeof(conn->gid));
 		if (ipoib_conn_add(conn)) {
 			ipoib_conn_free(conn);
@@ -533,7 +531,7 @@ static int ipoib_conn_accept(struct ipoib_conn *conn)
 	struct ipoib_cm *cm = dev->cm;
 	int ret;
 
-	if (!dev->port->cm->rxq.srq &&
+	if (!dev->port->cm->srq &&
 	    cm->passive > ipoib_max_nonsrq_conn_qp) {
 		if (net_ratelimit())
 			netdev_warn(dev->ndev, "refused a connection: there are %u already, see max_nonsrq_conn_qp\n",
@@ -759,13 +757,11 @@ static bool ipoib_conn_wait_drain(struct ipoib_conn *conn, unsigned long end)
 
 static void ipoib_conn_destroy_qp(struct ipoib_conn *conn)
 {
-	struct ipoib_channel *ch = &conn->qp.dev->port->channel;
-
 	if (!conn->qp.ib)
 		return;
 	ib_destroy_qp(conn->qp.ib);
 	conn->qp.ib = NULL;
-	ipoib_cq_put(ch, &conn->cqs);
+	ipoib_cq_put(conn->qp.ch, &conn->cqs);
 }
 
 /* From now on the CM's callbacks note what nobody looks at. */
@@ -794,10 +790,26 @@ static void ipoib_conn_bury(struct ipoib_conn *conn)
 		ipoib_conn_reap(conn);
 }
 
+/* Let what connections have received or sent be handled. */
+static void ipoib_conns_barrier(struct ipoib_port *port, struct list_head *list)
+{
+	DECLARE_BITMAP(used, IPOIB_MAX_CHANNELS) = { };
+	struct ipoib_channel *ch;
+	struct ipoib_conn *conn;
+	u32 i;
+
+	list_for_each_entry(conn, list, entry)
+		if (conn->qp.ib)
+			__set_bit(conn->qp.ch->index, used);
+	for_each_set_bit(i, used, IPOIB_MAX_CHANNELS) {
+		ch = port->channels[i];
+		ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+	}
+}
+
 /* Take down all connections of a list at once. */
 static void ipoib_conns_close(struct ipoib_dev *dev, struct list_head *list)
 {
-	struct ipoib_channel *ch = &dev->port->channel;
 	unsigned long end = jiffies + IPOIB_CONN_DRAIN;
 	struct ib_qp_attr reset = { .qp_state = IB_QPS_RESET };
 	struct ipoib_conn *conn;
@@ -815,14 +827,14 @@ static void ipoib_conns_close(struct ipoib_dev *dev, struct list_head *list)
 				 conn->qp.ib->qp_num);
 	}
 	/* Before the QP may purge completions, and buffers with them. */
-	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+	ipoib_conns_barrier(dev->port, list);
 	list_for_each_entry(conn, list, entry) {
 		ipoib_conn_detach_rxq(conn);
 		if (late && conn->qp.ib)
 			ib_modify_qp(conn->qp.ib, &reset, IB_QP_STATE);
 	}
 	if (late)
-		ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+		ipoib_conns_barrier(dev->port, list);
 	list_for_each_entry(conn, list, entry) {
 		ipoib_conn_destroy_qp(conn);
 		/* What follows may take long, and outlive the port's pools. */
@@ -1186,6 +1198,21 @@ void ipoib_cm_exit(struct ipoib_dev *dev)
 }
 
 /**
+ * ipoib_txq_connect - give a transmit queue what it takes to use connections
+ * @txq: queue, of an interface that is not in connected mode yet or not in use
+ *
+ * It stays until the queue goes.
+ *
+ * Return: false if there is no memory
+ */
+bool ipoib_txq_connect(struct ipoib_txq *txq)
+{
+	if (!txq->rc)
+		txq->rc = kzalloc_obj(*txq->rc);
+	return txq->rc;
+}
+
+/**
  * ipoib_cm_enable - get what connected mode needs
  * @dev: interface
  *
@@ -1194,13 +1221,11 @@ void ipoib_cm_exit(struct ipoib_dev *dev)
  */
 int ipoib_cm_enable(struct ipoib_dev *dev)
 {
-	struct ipoib_txq *txq = dev->ud.txq;
+	u32 i;
 
-	if (!txq->rc) {
-		txq->rc = kzalloc_obj(*txq->rc);
-		if (!txq->rc)
+	for (i = 0; i < dev->ud.num_txqs; i++)
+		if (!ipoib_txq_connect(dev->ud.txqs[i]))
 			return -ENOMEM;
-	}
 	return ipoib_cm_port_get(dev->port);
 }
 
@@ -1229,7 +1254,7 @@ int ipoib_cm_start(struct ipoib_dev *dev)
 	int ret;
 
 	lockdep_assert_held(&dev->lock);
-	cm->qpn = dev->ud.qp.ib->qp_num;
+	cm->qpn = ipoib_dev_qpn(dev);
 	id = ib_create_cm_id(dev->port->ca, ipoib_cm_listen_handler, dev);
 	if (IS_ERR(id))
 		return PTR_ERR(id);

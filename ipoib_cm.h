@@ -64,6 +64,7 @@ enum ipoib_conn_event {
  * @tail: sequence number of the oldest packet not completed (NAPI)
  * @seen_tail: @tail when it was last looked at
  * @seen_at: jiffies of the last look at which @tail had moved
+ * @rx: where it receives if a peer opened it
  * @rxq: receive queue of its own on an HCA without SRQ, or NULL
  * @last_wqe: the HCA has done with the SRQ as far as this QP goes
  * @superseded: the peer has opened another one since
@@ -95,6 +96,7 @@ struct ipoib_conn {
 	u32 seen_tail;
 	unsigned long seen_at;
 
+	struct ipoib_cm_rx *rx;
 	struct ipoib_rxq *rxq;
 	struct completion last_wqe;
 	bool superseded;
@@ -250,25 +252,49 @@ struct ipoib_cm {
 };
 
 /**
- * struct ipoib_cm_port - what the connections of a port share
- * @users: interfaces in connected mode
+ * struct ipoib_cm_rx - receives of connections in a channel
+ * @ch: channel
+ * @conns: connections that receive there (port lock)
  * @pool: pages of received messages
  * @format: their receives
- * @max_msg: longest message they take
  * @rxq: receive queue shared by all; its srq is NULL if the HCA has none
+ */
+struct ipoib_cm_rx {
+	struct ipoib_channel *ch;
+	u32 conns;
+	struct page_pool *pool;
+	struct ipoib_rx_format format;
+	struct ipoib_rxq rxq;
+};
+
+/**
+ * struct ipoib_cm_port - what the connections of a port share
+ * @users: interfaces in connected mode
+ * @max_sge: pieces that a receive may have
+ * @max_msg: longest message that a connection takes
+ * @srq: receives come from SRQs
+ * @rx: by channel; the first is always there, others once they are needed
  */
 struct ipoib_cm_port {
 	u32 users;
-	struct page_pool *pool;
-	struct ipoib_rx_format format;
+	u32 max_sge;
 	u32 max_msg;
-	struct ipoib_rxq rxq;
+	bool srq;
+	struct ipoib_cm_rx *rx[IPOIB_MAX_CHANNELS];
 };
 
 /* The MTU that the sender of a packet in ipoib_cm.pmtu is to be told. */
 static inline u32 *ipoib_pmtu_cb(struct sk_buff *skb)
 {
 	return (u32 *)skb->cb;
+}
+
+/* The queue that packets for a neighbour take. */
+static inline struct ipoib_txq *ipoib_link_txq(const struct ipoib_link *link)
+{
+	const struct ipoib_ud *ud = &link->dev->ud;
+
+	return ud->txqs[ipoib_addr_queue(link->addr, ud->num_txqs)];
 }
 
 static inline bool ipoib_conn_is_active(const struct ipoib_conn *conn)

@@ -3,14 +3,14 @@
  * What the connections of a port share: receives
  *
  * A message has up to 64 KiB.  Its first piece becomes the linear part of an
- * skb, as with datagrams; the others are pages of it.  All connections that
- * peers opened take their receives from one SRQ, which is filled when there is
- * the first of them and grows when much of it is taken at once.  An HCA without
- * SRQ has a queue for each connection, which starts small and grows the same
- * way.
+ * skb, as with datagrams; the others are pages of it.  Connections that peers
+ * opened are spread over the port's channels.  Those of a channel take their
+ * receives from one SRQ, which is filled when there is the first of them and
+ * grows when much of it is taken at once.  An HCA without SRQ has a queue for
+ * each connection, which starts small and grows the same way.
  *
- * Objects: struct ipoib_cm_port, struct ipoib_conn.rxq.  Lock: ipoib_port.lock
- * for the users of the former.
+ * Objects: struct ipoib_cm_port, struct ipoib_cm_rx, struct ipoib_conn.rxq.
+ * Lock: ipoib_port.lock for the users of the first two.
  */
 #include <net/page_pool/helpers.h>
 
@@ -21,106 +21,124 @@
 #define IPOIB_RC_HEAD		4096	/* first buffer, all in all */
 #define IPOIB_RC_SRQ_FIRST	16	/* receives that an SRQ starts with */
 #define IPOIB_RC_RXQ_FIRST	6	/* and a queue of a connection's own */
+#define IPOIB_RC_POOL		128	/* pages kept for another message */
 
-static void ipoib_cm_port_format(struct ipoib_cm_port *cm,
-				 struct ipoib_channel *ch, u32 max_sge)
+static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 {
-	struct ipoib_rx_format *format = &cm->format;
+	struct ipoib_rx_format *format = &rx->format;
 	u32 large, i, left = IPOIB_CM_MSG_MAX;
 
 	format->num = ipoib_rc_bufs(max_sge, &large);
 	format->pad = IPOIB_RC_PAD;
-	format->pool[0] = ch->pool;
+	format->pool[0] = rx->ch->pool;
 	format->size[0] = format->num > 1 ? IPOIB_RC_HEAD : large;
 	format->len[0] = format->size[0] - ipoib_rx_head_size(IPOIB_RC_PAD);
 	left -= format->len[0];
 	for (i = 1; i < format->num; i++) {
-		format->pool[i] = cm->pool;
+		format->pool[i] = rx->pool;
 		format->size[i] = large;
 		format->len[i] = min(left, large);
 		left -= format->len[i];
 	}
-	cm->max_msg = IPOIB_CM_MSG_MAX - left;
 }
 
-static int ipoib_cm_port_pool(struct ipoib_cm_port *cm, struct ipoib_port *port,
-			      u32 large)
+static u32 ipoib_cm_rx_max_msg(const struct ipoib_cm_rx *rx)
 {
-	struct page_pool_params params = {
-		.order = get_order(large),
-		.pool_size = 128,
-		.nid = NUMA_NO_NODE,
-		.napi = &port->channel.napi,
-		.dma_dir = DMA_FROM_DEVICE,
-		.max_len = PAGE_SIZE << get_order(large),
-	};
-	struct page_pool *pool;
+	u32 i, len = 0;
 
-	if (!ib_uses_virt_dma(port->ca)) {
-		params.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV;
-		params.dev = port->ca->dma_device;
-	}
-	pool = page_pool_create(&params);
-	if (IS_ERR(pool))
-		return PTR_ERR(pool);
-	cm->pool = pool;
-	return 0;
+	for (i = 0; i < rx->format.num; i++)
+		len += rx->format.len[i];
+	return len;
 }
 
-static struct ib_srq *ipoib_cm_port_srq(struct ipoib_port *port)
+static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
 {
-	const struct ib_device_attr *attrs = &port->ca->attrs;
+	struct ipoib_port *port = rx->ch->port;
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
 		.attr.max_wr = port->recvq_size,
+		.attr.max_sge = rx->format.num,
 	};
 	struct ib_srq *srq;
-	u32 large;
+	int ret;
 
-	if (!attrs->max_srq || attrs->max_srq_sge < 1)
-		return NULL;
-	attr.attr.max_sge = ipoib_rc_bufs(attrs->max_srq_sge, &large);
 	srq = ib_create_srq(port->pd, &attr);
-	return IS_ERR(srq) ? NULL : srq;
+	if (IS_ERR(srq))
+		return PTR_ERR(srq);
+	ret = ipoib_rxq_alloc(&rx->rxq, rx->ch, &rx->format, port->recvq_size,
+			      min_t(u32, port->recvq_size,
+				    IPOIB_RC_SRQ_FIRST));
+	if (ret) {
+		ib_destroy_srq(srq);
+		return ret;
+	}
+	rx->rxq.srq = srq;
+	rx->rxq.elastic = true;
+	return 0;
 }
 
+static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
+					      u32 max_sge, bool srq)
+{
+	struct ipoib_cm_rx *rx;
+	u32 large;
+	int ret;
+
+	ret = ipoib_channel_receive(ch);
+	if (ret)
+		return ERR_PTR(ret);
+	rx = kvzalloc_objs(*rx, 1);
+	if (!rx)
+		return ERR_PTR(-ENOMEM);
+	rx->ch = ch;
+	ipoib_rc_bufs(max_sge, &large);
+	rx->pool = ipoib_channel_pool(ch, get_order(large), IPOIB_RC_POOL);
+	if (IS_ERR(rx->pool)) {
+		ret = PTR_ERR(rx->pool);
+		goto err_free;
+	}
+	ipoib_cm_rx_format(rx, max_sge);
+	if (!srq)
+		return rx;
+	ret = ipoib_cm_rx_srq(rx);
+	if (ret)
+		goto err_pool;
+	return rx;
+
+err_pool:
+	page_pool_destroy(rx->pool);
+err_free:
+	kvfree(rx);
+	return ERR_PTR(ret);
+}
+
+/* With the first channel it shows what the HCA can do. */
 static struct ipoib_cm_port *ipoib_cm_port_create(struct ipoib_port *port)
 {
 	const struct ib_device_attr *attrs = &port->ca->attrs;
-	struct ipoib_channel *ch = &port->channel;
+	struct ipoib_channel *ch = port->channels[0];
+	struct ipoib_cm_rx *rx = NULL;
 	struct ipoib_cm_port *cm;
-	u32 max_sge, large;
-	struct ib_srq *srq;
-	int ret;
 
 	cm = kzalloc_obj(*cm);
 	if (!cm)
 		return ERR_PTR(-ENOMEM);
-	srq = ipoib_cm_port_srq(port);
-	max_sge = srq ? attrs->max_srq_sge : attrs->max_recv_sge;
-	ipoib_rc_bufs(max_sge, &large);
-	ret = ipoib_cm_port_pool(cm, port, large);
-	if (ret)
-		goto err_srq;
-	ipoib_cm_port_format(cm, ch, max_sge);
-	if (!srq)
-		return cm;
-	ret = ipoib_rxq_alloc(&cm->rxq, ch, &cm->format, port->recvq_size,
-			      min_t(u32, port->recvq_size,
-				    IPOIB_RC_SRQ_FIRST));
-	if (ret)
-		goto err_pool;
-	cm->rxq.srq = srq;
-	cm->rxq.elastic = true;
+	if (attrs->max_srq && attrs->max_srq_sge) {
+		cm->max_sge = attrs->max_srq_sge;
+		rx = ipoib_cm_rx_create(ch, cm->max_sge, true);
+		cm->srq = !IS_ERR(rx);
+	}
+	if (!cm->srq) {
+		cm->max_sge = attrs->max_recv_sge;
+		rx = ipoib_cm_rx_create(ch, cm->max_sge, false);
+	}
+	if (IS_ERR(rx)) {
+		kfree(cm);
+		return ERR_CAST(rx);
+	}
+	cm->max_msg = ipoib_cm_rx_max_msg(rx);
+	cm->rx[0] = rx;
 	return cm;
-
-err_pool:
-	page_pool_destroy(cm->pool);
-err_srq:
-	if (srq)
-		ib_destroy_srq(srq);
-	kfree(cm);
-	return ERR_PTR(ret);
 }
 
 /* Take a receive queue away from the channel's NAPI, which pauses, for good. */
@@ -130,17 +148,27 @@ static void ipoib_rxq_detach(struct ipoib_rxq *rxq)
 	rxq->size = 0;	/* a late completion finds no slot */
 }
 
-static void ipoib_cm_port_destroy(struct ipoib_port *port,
-				  struct ipoib_cm_port *cm)
+static void ipoib_cm_rx_destroy(struct ipoib_cm_rx *rx)
 {
-	ipoib_channel_pause(&port->channel);
-	if (cm->rxq.srq) {
-		ipoib_rxq_detach(&cm->rxq);
-		ib_destroy_srq(cm->rxq.srq);
-		ipoib_rxq_free(&cm->rxq);
+	WARN_ON_ONCE(rx->conns);
+	ipoib_channel_pause(rx->ch);
+	if (rx->rxq.srq) {
+		ipoib_rxq_detach(&rx->rxq);
+		ib_destroy_srq(rx->rxq.srq);
+		ipoib_rxq_free(&rx->rxq);
 	}
-	page_pool_destroy(cm->pool);
-	ipoib_channel_resume(&port->channel);
+	page_pool_destroy(rx->pool);
+	ipoib_channel_resume(rx->ch);
+	kvfree(rx);
+}
+
+static void ipoib_cm_port_destroy(struct ipoib_cm_port *cm)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cm->rx); i++)
+		if (cm->rx[i])
+			ipoib_cm_rx_destroy(cm->rx[i]);
 	kfree(cm);
 }
 
@@ -179,9 +207,48 @@ void ipoib_cm_port_put(struct ipoib_port *port)
 {
 	mutex_lock(&port->lock);
 	if (!--port->cm->users) {
-		ipoib_cm_port_destroy(port, port->cm);
+		ipoib_cm_port_destroy(port->cm);
 		port->cm = NULL;
 	}
+	mutex_unlock(&port->lock);
+}
+
+static u32 ipoib_cm_load(const struct ipoib_cm_port *cm, u32 index)
+{
+	return cm->rx[index] ? cm->rx[index]->conns : 0;
+}
+
+/* Where the fewest connections receive, or in the first channel after all. */
+static struct ipoib_cm_rx *ipoib_cm_rx_get(struct ipoib_port *port)
+{
+	struct ipoib_cm_port *cm = port->cm;
+	struct ipoib_cm_rx *rx;
+	u32 i, best = 0;
+
+	mutex_lock(&port->lock);
+	for (i = 1; i < port->used_channels; i++)
+		if (ipoib_cm_load(cm, i) < ipoib_cm_load(cm, best))
+			best = i;
+	if (!cm->rx[best]) {
+		rx = ipoib_cm_rx_create(port->channels[best], cm->max_sge,
+					cm->srq);
+		if (IS_ERR(rx))
+			best = 0;
+		else
+			cm->rx[best] = rx;
+	}
+	rx = cm->rx[best];
+	rx->conns++;
+	mutex_unlock(&port->lock);
+	return rx;
+}
+
+static void ipoib_cm_rx_put(struct ipoib_cm_rx *rx)
+{
+	struct ipoib_port *port = rx->ch->port;
+
+	mutex_lock(&port->lock);
+	rx->conns--;
 	mutex_unlock(&port->lock);
 }
 
@@ -196,19 +263,21 @@ void ipoib_cm_port_put(struct ipoib_port *port)
 int ipoib_conn_create_rxq(struct ipoib_conn *conn)
 {
 	struct ipoib_port *port = conn->qp.dev->port;
-	struct ipoib_cm_port *cm = port->cm;
+	struct ipoib_cm_rx *rx;
 	struct ipoib_rxq *rxq;
 	int ret;
 
-	if (cm->rxq.srq) {
-		conn->qp.rxq = &cm->rxq;
+	rx = ipoib_cm_rx_get(port);
+	conn->rx = rx;
+	conn->qp.ch = rx->ch;
+	if (rx->rxq.srq) {
+		conn->qp.rxq = &rx->rxq;
 		return 0;
 	}
 	rxq = kvzalloc_objs(*rxq, 1);
 	if (!rxq)
 		return -ENOMEM;
-	ret = ipoib_rxq_alloc(rxq, &port->channel, &cm->format,
-			      port->recvq_size,
+	ret = ipoib_rxq_alloc(rxq, rx->ch, &rx->format, port->recvq_size,
 			      min_t(u32, port->recvq_size,
 				    IPOIB_RC_RXQ_FIRST));
 	if (ret) {
@@ -227,15 +296,15 @@ int ipoib_conn_create_rxq(struct ipoib_conn *conn)
  */
 void ipoib_conn_detach_rxq(struct ipoib_conn *conn)
 {
-	struct ipoib_port *port = conn->qp.dev->port;
+	struct ipoib_channel *ch = conn->qp.ch;
 
 	if (!conn->rxq)
 		return;
-	mutex_lock(&port->lock);
-	ipoib_channel_pause(&port->channel);
+	mutex_lock(&ch->port->lock);
+	ipoib_channel_pause(ch);
 	ipoib_rxq_detach(conn->rxq);
-	ipoib_channel_resume(&port->channel);
-	mutex_unlock(&port->lock);
+	ipoib_channel_resume(ch);
+	mutex_unlock(&ch->port->lock);
 }
 
 /**
@@ -244,11 +313,15 @@ void ipoib_conn_detach_rxq(struct ipoib_conn *conn)
  */
 void ipoib_conn_free_rxq(struct ipoib_conn *conn)
 {
-	if (!conn->rxq)
-		return;
-	ipoib_rxq_free(conn->rxq);
-	kvfree(conn->rxq);
-	conn->rxq = NULL;
+	if (conn->rxq) {
+		ipoib_rxq_free(conn->rxq);
+		kvfree(conn->rxq);
+		conn->rxq = NULL;
+	}
+	if (conn->rx) {
+		ipoib_cm_rx_put(conn->rx);
+		conn->rx = NULL;
+	}
 }
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ethtool: driver, link, statistics
+ * ethtool: driver, link, statistics, rings, channels, moderation
  */
 #include <linux/ethtool.h>
 #include <linux/rhashtable.h>
@@ -47,12 +47,15 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"rx_packets", "tx_packets", "rx_bytes", "tx_bytes",
 	"tx_errors", "rx_dropped", "tx_dropped", "multicast",
 	"rx_errors",
-	"tx0_posts", "tx0_stops", "tx0_completions", "tx0_errors",
-	"tx0_interrupts_armed", "tx0_too_long", "tx0_map_errors",
-	"tx0_post_errors",
 	"path_queries", "path_failures", "path_dropped",
 	"mcast_joins", "mcast_join_failures", "mcast_dropped",
 	"qp_restarts",
+};
+
+/* Of each transmit queue. */
+static const char * const ipoib_txq_stat_names[] = {
+	"posts", "stops", "completions", "errors", "interrupts_armed",
+	"too_long", "map_errors", "post_errors",
 };
 
 static const char ipoib_flag_names[][ETH_GSTRING_LEN] = {
@@ -65,7 +68,9 @@ static int ipoib_get_sset_count(struct net_device *ndev, int set)
 {
 	switch (set) {
 	case ETH_SS_STATS:
-		return ARRAY_SIZE(ipoib_stat_names) + IPOIB_CM_STATS;
+		return ARRAY_SIZE(ipoib_stat_names) + IPOIB_CM_STATS +
+		       ARRAY_SIZE(ipoib_txq_stat_names) *
+		       ipoib_priv(ndev)->ud.num_txqs;
 	case ETH_SS_PRIV_FLAGS:
 		return ipoib_priv(ndev)->cm ? ARRAY_SIZE(ipoib_flag_names) : 0;
 	default:
@@ -73,12 +78,25 @@ static int ipoib_get_sset_count(struct net_device *ndev, int set)
 	}
 }
 
+static void ipoib_get_stat_names(struct net_device *ndev, u8 *data)
+{
+	u32 i, j;
+
+	memcpy(data, ipoib_stat_names, sizeof(ipoib_stat_names));
+	data += sizeof(ipoib_stat_names);
+	ipoib_cm_get_stat_names(data);
+	data += IPOIB_CM_STATS * ETH_GSTRING_LEN;
+	for (i = 0; i < ipoib_priv(ndev)->ud.num_txqs; i++)
+		for (j = 0; j < ARRAY_SIZE(ipoib_txq_stat_names); j++)
+			ethtool_sprintf(&data, "tx%u_%s", i,
+					ipoib_txq_stat_names[j]);
+}
+
 static void ipoib_get_strings(struct net_device *ndev, u32 set, u8 *data)
 {
 	switch (set) {
 	case ETH_SS_STATS:
-		memcpy(data, ipoib_stat_names, sizeof(ipoib_stat_names));
-		ipoib_cm_get_stat_names(data + sizeof(ipoib_stat_names));
+		ipoib_get_stat_names(ndev, data);
 		break;
 	case ETH_SS_PRIV_FLAGS:
 		memcpy(data, ipoib_flag_names, sizeof(ipoib_flag_names));
@@ -97,14 +115,30 @@ static int ipoib_set_priv_flags(struct net_device *ndev, u32 flags)
 	return 0;
 }
 
+static u64 *ipoib_get_txq_stats(const struct ipoib_txq *txq, u64 *data)
+{
+	const u64 *first = data;
+
+	*data++ = txq->stat.posts;
+	*data++ = txq->stat.stops;
+	*data++ = txq->done.reaps;
+	*data++ = txq->done.errors;
+	*data++ = txq->stat.arms;
+	*data++ = txq->stat.too_long;
+	*data++ = txq->stat.map_errors;
+	*data++ = txq->stat.post_errors;
+	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_txq_stat_names));
+	return data;
+}
+
 static void ipoib_get_ethtool_stats(struct net_device *ndev,
 				    struct ethtool_stats *unused, u64 *data)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	const struct ipoib_port *port = dev->port;
-	const struct ipoib_txq *txq = dev->ud.txq;
 	struct rtnl_link_stats64 s;
 	const u64 *first = data;
+	u32 i;
 
 	dev_get_stats(ndev, &s);
 	*data++ = s.rx_packets;
@@ -116,14 +150,6 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = s.tx_dropped;
 	*data++ = s.multicast;
 	*data++ = s.rx_errors;
-	*data++ = txq->stat.posts;
-	*data++ = txq->stat.stops;
-	*data++ = txq->done.reaps;
-	*data++ = txq->done.errors;
-	*data++ = txq->stat.arms;
-	*data++ = txq->stat.too_long;
-	*data++ = txq->stat.map_errors;
-	*data++ = txq->stat.post_errors;
 	*data++ = port->path_stat.queries;
 	*data++ = port->path_stat.failures;
 	*data++ = port->path_stat.dropped;
@@ -133,15 +159,171 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = dev->ud.restarts;
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
 	ipoib_cm_get_stats(dev, data);
+	data += IPOIB_CM_STATS;
+	for (i = 0; i < dev->ud.num_txqs; i++)
+		data = ipoib_get_txq_stats(dev->ud.txqs[i], data);
+}
+
+/* ---- rings and channels ------------------------------------------------- */
+
+/*
+ * Receiving belongs to the port and is set at its parent interface; children
+ * show it.
+ */
+static bool ipoib_is_childs(struct ipoib_dev *dev, const char *what)
+{
+	if (!ipoib_is_child(dev))
+		return false;
+	netdev_info(dev->ndev, "%s belong to the port: set them at %s\n", what,
+		    dev->port->parent->name);
+	return true;
+}
+
+static void ipoib_get_channels(struct net_device *ndev,
+			       struct ethtool_channels *channels)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	channels->max_rx = dev->port->num_channels;
+	channels->rx_count = dev->port->used_channels;
+	channels->max_tx = min_t(u32, ndev->num_tx_queues, IPOIB_MAX_TXQS);
+	channels->tx_count = dev->ud.num_txqs;
+}
+
+/* The core has compared with the maximum. */
+static int ipoib_set_channels(struct net_device *ndev,
+			      struct ethtool_channels *channels)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret = 0;
+
+	if (!channels->rx_count || !channels->tx_count)
+		return -EINVAL;
+	if (channels->rx_count != dev->port->used_channels &&
+	    ipoib_is_childs(dev, "receive channels"))
+		return -EOPNOTSUPP;
+	if (channels->tx_count != dev->ud.num_txqs)
+		ret = ipoib_dev_set_txqs(dev, channels->tx_count);
+	if (!ret && channels->rx_count != dev->port->used_channels)
+		ipoib_port_set_channels(dev->port, channels->rx_count);
+	return ret;
+}
+
+static void ipoib_get_ringparam(struct net_device *ndev,
+				struct ethtool_ringparam *ring,
+				struct kernel_ethtool_ringparam *kernel_ring,
+				struct netlink_ext_ack *extack)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	const struct ib_device_attr *attrs = &dev->port->ca->attrs;
+
+	ring->rx_max_pending = dev->port->srq_size;
+	ring->rx_pending = dev->port->rx_pending;
+	ring->tx_max_pending = ipoib_sendq_fit(IPOIB_QUEUE_MAX,
+					       attrs->max_qp_wr,
+					       attrs->max_cqe);
+	ring->tx_pending = dev->ud.txqs[0]->ring.size;
+}
+
+/* The core has compared with the maximum. */
+static int ipoib_set_ringparam(struct net_device *ndev,
+			       struct ethtool_ringparam *ring,
+			       struct kernel_ethtool_ringparam *kernel_ring,
+			       struct netlink_ext_ack *extack)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_port *port = dev->port;
+	u32 size;
+	int ret;
+
+	if (ring->rx_pending != port->rx_pending && ipoib_is_child(dev)) {
+		NL_SET_ERR_MSG(extack,
+			       "The receive ring belongs to the port: set it at the parent");
+		return -EOPNOTSUPP;
+	}
+	if (ring->rx_pending < IPOIB_QUEUE_MIN) {
+		NL_SET_ERR_MSG(extack, "The receive ring is too short");
+		return -EINVAL;
+	}
+	if (ring->tx_pending < IPOIB_SENDQ_MIN) {
+		NL_SET_ERR_MSG(extack, "The transmit ring is too short");
+		return -EINVAL;
+	}
+	size = min(roundup_pow_of_two(ring->tx_pending),
+		   rounddown_pow_of_two(ring->tx_max_pending));
+	if (size != dev->ud.txqs[0]->ring.size) {
+		ret = ipoib_dev_set_sendq(dev, size);
+		if (ret) {
+			NL_SET_ERR_MSG(extack,
+				       "No memory or HCA resources for such rings");
+			return ret;
+		}
+	}
+	if (ring->rx_pending != port->rx_pending)
+		ipoib_port_set_recvq(port, ring->rx_pending);
+	return 0;
+}
+
+/* ---- moderation --------------------------------------------------------- */
+
+static int ipoib_get_coalesce(struct net_device *ndev,
+			      struct ethtool_coalesce *coal,
+			      struct kernel_ethtool_coalesce *kernel_coal,
+			      struct netlink_ext_ack *extack)
+{
+	struct ipoib_port *port = ipoib_priv(ndev)->port;
+
+	coal->rx_coalesce_usecs = port->rx_usecs;
+	coal->rx_max_coalesced_frames = port->rx_frames;
+	return 0;
+}
+
+static int ipoib_set_coalesce(struct net_device *ndev,
+			      struct ethtool_coalesce *coal,
+			      struct kernel_ethtool_coalesce *kernel_coal,
+			      struct netlink_ext_ack *extack)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_port *port = dev->port;
+	int ret;
+
+	if (coal->rx_coalesce_usecs == port->rx_usecs &&
+	    coal->rx_max_coalesced_frames == port->rx_frames)
+		return 0;
+	if (ipoib_is_child(dev)) {
+		NL_SET_ERR_MSG(extack, "Moderation belongs to the port: set it at the parent");
+		return -EOPNOTSUPP;
+	}
+	if (coal->rx_coalesce_usecs > U16_MAX ||
+	    coal->rx_max_coalesced_frames > U16_MAX) {
+		NL_SET_ERR_MSG(extack, "65535 is the most");
+		return -ERANGE;
+	}
+	ret = ipoib_port_set_moderation(port, coal->rx_max_coalesced_frames,
+					coal->rx_coalesce_usecs);
+	if (ret == -EOPNOTSUPP)
+		NL_SET_ERR_MSG(extack, "The HCA has no moderation");
+	else if (ret)
+		NL_SET_ERR_MSG(extack, "The HCA refuses");
+	return ret;
 }
 
 const struct ethtool_ops ipoib_ethtool_ops = {
+	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS |
+				     ETHTOOL_COALESCE_RX_MAX_FRAMES,
 	.get_drvinfo		= ipoib_get_drvinfo,
 	.get_link		= ethtool_op_get_link,
 	.get_link_ksettings	= ipoib_get_link_ksettings,
 	.get_sset_count		= ipoib_get_sset_count,
 	.get_strings		= ipoib_get_strings,
 	.get_ethtool_stats	= ipoib_get_ethtool_stats,
+	.get_channels		= ipoib_get_channels,
+	.set_channels		= ipoib_set_channels,
+	.get_ringparam		= ipoib_get_ringparam,
+	.set_ringparam		= ipoib_set_ringparam,
+	.get_coalesce		= ipoib_get_coalesce,
+	.set_coalesce		= ipoib_set_coalesce,
+	.get_ts_info		= ethtool_op_get_ts_info,
 	.get_priv_flags		= ipoib_get_priv_flags,
 	.set_priv_flags		= ipoib_set_priv_flags,
 };

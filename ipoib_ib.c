@@ -81,13 +81,23 @@ static bool ipoib_rx_slot_fill(const struct ipoib_rx_format *format,
 	return true;
 }
 
+/* How many slots are to be posted: all that are free, but for those too many. */
+static u32 ipoib_rxq_missing(const struct ipoib_rxq *rxq)
+{
+	u32 want = READ_ONCE(rxq->want);
+	u32 spare = rxq->used > want ? rxq->used - want : 0;
+
+	return rxq->nfree > spare ? rxq->nfree - spare : 0;
+}
+
 /* Take up to a chain of free slots, give them buffers; how many? */
 static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 {
 	const struct ipoib_rx_format *format = rxq->format;
-	u32 n, i;
+	u32 n, i, most;
 
-	for (n = 0; n < IPOIB_POST_BATCH && n < rxq->nfree; n++) {
+	most = min_t(u32, ipoib_rxq_missing(rxq), IPOIB_POST_BATCH);
+	for (n = 0; n < most; n++) {
 		u32 idx = rxq->free[rxq->nfree - 1 - n];
 		struct ipoib_rx_slot *slot = &rxq->slots[idx];
 
@@ -119,7 +129,7 @@ static u32 ipoib_rxq_post(struct ipoib_rxq *rxq, u32 n)
 }
 
 /**
- * ipoib_rxq_refill - post every slot that is free
+ * ipoib_rxq_refill - post every slot that is missing
  * @rxq: receive queue
  *
  * What can't be posted now (no memory, a failing HCA) stays free and is tried
@@ -131,7 +141,7 @@ void ipoib_rxq_refill(struct ipoib_rxq *rxq)
 {
 	u32 i, n, posted;
 
-	while (rxq->nfree) {
+	while (ipoib_rxq_missing(rxq)) {
 		n = ipoib_rxq_chain(rxq);
 		if (unlikely(!n))
 			goto later;
@@ -328,14 +338,33 @@ static void ipoib_rx_learn(struct ipoib_dev *dev, __be16 proto,
 		ipoib_path_learn(dev, addr, slid);
 }
 
+/*
+ * Did this interface send it?  Multicast is sent by its first queue, unless
+ * the administrator has a filter choose another.
+ */
+static noinline bool ipoib_rx_is_own(struct ipoib_dev *dev, u32 qpn)
+{
+	struct ipoib_txq *txq;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(dev->ud.txqs); i++) {
+		txq = READ_ONCE(dev->ud.txqs[i]);
+		if (!txq)
+			break;
+		if (txq->qpn == qpn)
+			return true;
+	}
+	return false;
+}
+
 /* How a packet with a multicast DGID is classed; false: it is our own. */
 static bool ipoib_rx_multicast(struct ipoib_dev *dev, const struct ib_wc *wc,
 			       const struct ib_grh *grh, u8 *type)
 {
 	if (dev->ud.check_loop && wc->slid == READ_ONCE(dev->ud.lid) &&
-	    wc->src_qp == dev->ud.qp.ib->qp_num &&
 	    grh->sgid.global.interface_id ==
-	    dev->local_gid.global.interface_id)
+	    dev->local_gid.global.interface_id &&
+	    ipoib_rx_is_own(dev, wc->src_qp))
 		return false;
 	*type = memcmp(&grh->dgid, dev->ndev->broadcast + 4,
 		       sizeof(grh->dgid)) ?
@@ -503,7 +532,7 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 		ipoib_rx_error(qp->dev, wc);
 
 	rxq->free[rxq->nfree++] = wc->wr_id;
-	if (rxq->nfree == 1 && list_empty(&rxq->dirty))
+	if (list_empty(&rxq->dirty))
 		list_add_tail(&rxq->dirty, &ch->dirty);
 	if (rxq->nfree >= IPOIB_POST_BATCH)
 		ipoib_rxq_refill(rxq);
@@ -624,20 +653,20 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 	if (!packets)
 		return;
 
-	ipoib_tx_count(txq->dev->ndev, packets, bytes);
+	ipoib_tx_count(txq->qp.dev->ndev, packets, bytes);
 
 	/* Pairs with READ_ONCE() in ipoib_txq_free() */
 	WRITE_ONCE(txq->tail, tail);
 	txq->done.reaps++;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
 				   ipoib_txq_free(txq), txq->ring.size / 4,
-				   !READ_ONCE(txq->dev->ud.running));
+				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
 static noinline void ipoib_tx_error(struct ipoib_txq *txq,
 				    const struct ib_wc *wc)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 
 	txq->done.errors++;
 	DEV_STATS_INC(dev->ndev, tx_errors);
@@ -657,7 +686,7 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 	u32 seq = wc->wr_id;
 
 	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
-		qp->drained_at = READ_ONCE(txq->ch->barriers);
+		qp->drained_at = READ_ONCE(qp->ch->barriers);
 		complete(&qp->drained);
 		return;
 	}
@@ -711,7 +740,7 @@ static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
 	txq->bql_bytes += bytes;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
 				   ipoib_txq_free(txq), txq->ring.size / 4,
-				   !READ_ONCE(txq->dev->ud.running));
+				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
 static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
@@ -811,7 +840,7 @@ void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm)
 		txq->stat.arms++;
 		if (ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
 				     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-			napi_schedule(&txq->ch->napi);
+			napi_schedule(&txq->qp.ch->napi);
 	}
 	if (!timer_pending(&txq->timer)) {
 		txq->idle = 1;
@@ -826,9 +855,9 @@ void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm)
 void ipoib_txq_handed(struct ipoib_txq *txq)
 {
 	if (!test_and_set_bit(0, &txq->bql_listed))
-		llist_add(&txq->bql, &txq->ch->bql);
+		llist_add(&txq->bql, &txq->qp.ch->bql);
 	if (netif_xmit_stopped(txq->nq))
-		napi_schedule(&txq->ch->napi);
+		napi_schedule(&txq->qp.ch->napi);
 }
 
 static void ipoib_txq_timer(struct timer_list *t)
@@ -841,7 +870,7 @@ static void ipoib_txq_timer(struct timer_list *t)
 		return;
 	txq->idle = ipoib_tx_idle(txq->idle, tail != txq->timer_tail);
 	txq->timer_tail = tail;
-	napi_schedule(&txq->ch->napi);
+	napi_schedule(&txq->qp.ch->napi);
 	mod_timer(&txq->timer, jiffies + txq->idle);
 }
 
@@ -853,21 +882,21 @@ static void ipoib_txq_post(struct ipoib_txq *txq)
 	last->ud.wr.send_flags |= IB_SEND_SIGNALED;
 	last->ud.wr.next = NULL;
 	txq->stat.posts++;
-	if (unlikely(ib_post_send(txq->qp, &txq->chain[0].ud.wr, &bad))) {
+	if (unlikely(ib_post_send(txq->qp.ib, &txq->chain[0].ud.wr, &bad))) {
 		/*
 		 * Requests after the failed one were not posted, those before
 		 * it have nobody to report them: rebuild the QP, which retires
 		 * all of them.
 		 */
 		txq->stat.post_errors++;
-		DEV_STATS_INC(txq->dev->ndev, tx_errors);
-		ipoib_dev_event(txq->dev, IPOIB_EV_RESTART);
+		DEV_STATS_INC(txq->qp.dev->ndev, tx_errors);
+		ipoib_dev_event(txq->qp.dev, IPOIB_EV_RESTART);
 	}
 	if (txq->chained < IPOIB_POST_BATCH)
 		last->ud.wr.next = &last[1].ud.wr;
 	txq->chained = 0;
-	ipoib_txq_watch(txq, txq->cq, netif_xmit_stopped(txq->nq) ||
-			ipoib_tx_should_arm(txq->cq, txq->head -
+	ipoib_txq_watch(txq, txq->cqs.tx, netif_xmit_stopped(txq->nq) ||
+			ipoib_tx_should_arm(txq->cqs.tx, txq->head -
 					    READ_ONCE(txq->tail)));
 }
 
@@ -982,7 +1011,7 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 {
 	struct ipoib_tx_slot *slot = &txq->ring.slots[txq->head & (txq->ring.size - 1)];
 	struct ipoib_tx_wr *w = &txq->chain[txq->chained];
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	int hlen = 0, n;
 	bool kick;
 
@@ -1048,7 +1077,7 @@ drop:
 
 static void ipoib_txq_link(struct ipoib_txq *txq)
 {
-	struct ipoib_port *port = txq->dev->port;
+	struct ipoib_port *port = txq->qp.dev->port;
 	int i, j;
 
 	for (i = 0; i < IPOIB_POST_BATCH; i++) {
@@ -1096,29 +1125,43 @@ void ipoib_tx_ring_free(struct ipoib_tx_ring *ring)
 	ring->map = NULL;
 }
 
+static void ipoib_txq_destroy_qp(struct ipoib_txq *txq)
+{
+	if (!txq->qp.ib)
+		return;
+	ib_destroy_qp(txq->qp.ib);
+	txq->qp.ib = NULL;
+	ipoib_cq_put(txq->qp.ch, &txq->cqs);
+}
+
 static void ipoib_txq_destroy(struct ipoib_txq *txq)
 {
+	ipoib_txq_destroy_qp(txq);
 	ipoib_tx_ring_free(&txq->ring);
 	kfree(txq->chain);
 	kfree(txq->rc);
-	kfree(txq);
+	/* Who looks for an own QPN may have found it. */
+	kfree_rcu(txq, rcu);
 }
 
-static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
+static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
+					  struct ipoib_channel *ch, u32 index,
+					  u32 size)
 {
-	u32 size = dev->port->sendq_size;
 	struct ipoib_txq *txq;
 
 	txq = kzalloc_obj(*txq);
 	if (!txq)
 		return NULL;
-	txq->dev = dev;
-	txq->ch = &dev->port->channel;
-	txq->nq = netdev_get_tx_queue(dev->ndev, 0);
+	txq->qp.kind = IPOIB_QP_UD;
+	txq->qp.dev = dev;
+	txq->qp.ch = ch;
+	txq->qp.txq = txq;
+	init_completion(&txq->qp.drained);
+	txq->index = index;
+	txq->nq = netdev_get_tx_queue(dev->ndev, index);
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
 	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
-	if (ipoib_is_child(dev))
-		size = ipoib_child_sendq(size);
 	if (!txq->chain ||
 	    ipoib_tx_ring_alloc(&txq->ring, dev->port->ca, size)) {
 		ipoib_txq_destroy(txq);
@@ -1131,6 +1174,7 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev)
 /* The QP no longer owns anything: retire what never completed. */
 static void ipoib_txq_purge(struct ipoib_txq *txq)
 {
+	timer_delete_sync(&txq->timer);
 	local_bh_disable();
 	ipoib_txq_retire(txq, txq->head, 0);
 	local_bh_enable();
@@ -1166,17 +1210,18 @@ static u32 ipoib_ud_create_flags(struct ib_device *ca)
 	return flags;
 }
 
-static int ipoib_ud_create_qp(struct ipoib_dev *dev)
+/* The first queue's also receives. */
+static int ipoib_txq_create_qp(struct ipoib_txq *txq)
 {
+	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_port *port = dev->port;
-	struct ipoib_channel *ch = &port->channel;
-	struct ipoib_ud *ud = &dev->ud;
+	struct ipoib_rxq *rxq = txq->qp.rxq;
 	struct ib_qp_init_attr attr = {
 		.event_handler = ipoib_ud_qp_event,
-		.qp_context = &ud->qp,
-		.srq = ud->qp.rxq->srq,
-		.cap.max_send_wr = ud->txq->ring.size,
-		.cap.max_send_sge = ud->max_sge,
+		.qp_context = &txq->qp,
+		.srq = rxq ? rxq->srq : NULL,
+		.cap.max_send_wr = txq->ring.size,
+		.cap.max_send_sge = dev->ud.max_sge,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_UD,
 		.create_flags = ipoib_ud_create_flags(port->ca),
@@ -1184,109 +1229,135 @@ static int ipoib_ud_create_qp(struct ipoib_dev *dev)
 	struct ib_qp *qp;
 	int ret;
 
-	if (!attr.srq) {
-		attr.cap.max_recv_wr = ud->qp.rxq->size;
-		attr.cap.max_recv_sge = ch->format.num;
+	if (rxq && !attr.srq) {
+		attr.cap.max_recv_wr = rxq->size;
+		attr.cap.max_recv_sge = rxq->format->num;
 	}
-	ret = ipoib_cq_get(ch, &ud->cqs, attr.cap.max_send_wr,
-			   attr.cap.max_recv_wr);
+	ret = ipoib_cq_get(txq->qp.ch, &txq->cqs, &attr);
 	if (ret)
 		return ret;
-	attr.send_cq = ud->cqs.tx->ib;
-	attr.recv_cq = ud->cqs.rx->ib;
 	qp = ib_create_qp(port->pd, &attr);
 	if (IS_ERR(qp)) {
-		ipoib_cq_put(ch, &ud->cqs);
+		ipoib_cq_put(txq->qp.ch, &txq->cqs);
 		return PTR_ERR(qp);
 	}
-	ud->qp.ib = qp;
-	ud->txq->qp = qp;
-	ud->txq->cq = ud->cqs.tx;
-	if (ud->rxq)
-		ud->rxq->qp = qp;
-	ud->check_loop = !(attr.create_flags &
-			   IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK);
+	txq->qp.ib = qp;
+	WRITE_ONCE(txq->qpn, qp->qp_num);
+	dev->ud.check_loop = !(attr.create_flags &
+			       IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK);
 	return 0;
 }
 
-static void ipoib_ud_destroy_qp(struct ipoib_dev *dev)
+/* What a queue needs besides its memory. */
+static int ipoib_txq_finish(struct ipoib_txq *txq)
 {
-	struct ipoib_ud *ud = &dev->ud;
-
-	if (!ud->qp.ib)
-		return;
-	ib_destroy_qp(ud->qp.ib);
-	ud->qp.ib = NULL;
-	ipoib_cq_put(ud->txq->ch, &ud->cqs);
+	if (txq->qp.dev->connected && !ipoib_txq_connect(txq))
+		return -ENOMEM;
+	return ipoib_txq_create_qp(txq);
 }
 
 /* A receive queue of its own, for an HCA without SRQ for UD. */
 static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 {
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
+	u32 size = dev->port->recvq_size;
 	struct ipoib_ud *ud = &dev->ud;
 	int ret;
 
 	ud->rxq = kzalloc_obj(*ud->rxq);
 	if (!ud->rxq)
 		return -ENOMEM;
-	ret = ipoib_rxq_alloc(ud->rxq, &dev->port->channel,
-			      &dev->port->channel.format,
-			      dev->port->recvq_size, dev->port->recvq_size);
+	ret = ipoib_rxq_alloc(ud->rxq, ch, &ch->format, size, size);
 	if (ret) {
 		kfree(ud->rxq);
 		ud->rxq = NULL;
 		return ret;
 	}
-	ud->qp.rxq = ud->rxq;
+	ipoib_dev_qp(dev)->rxq = ud->rxq;
 	return 0;
 }
 
-/**
- * ipoib_ud_create - make an interface's queues and its QP
- * @dev: interface; its port has a channel
- * Return: 0 or -errno
- */
-int ipoib_ud_create(struct ipoib_dev *dev)
+static void ipoib_ud_free_rxq(struct ipoib_ud *ud)
 {
-	struct ipoib_port *port = dev->port;
+	if (!ud->rxq)
+		return;
+	ipoib_rxq_free(ud->rxq);
+	kfree(ud->rxq);
+	ud->rxq = NULL;
+}
+
+/* The first queue, whose QP receives. */
+static int ipoib_ud_create_first(struct ipoib_dev *dev,
+				 struct ipoib_channel *ch)
+{
+	u32 size = dev->port->sendq_size;
 	struct ipoib_ud *ud = &dev->ud;
+	struct ipoib_txq *txq;
 	int ret = -ENOMEM;
 
-	mutex_init(&ud->lock);
-	ud->max_sge = min_t(u32, port->ca->attrs.max_send_sge, IPOIB_MAX_SGE);
-	ud->qp.kind = IPOIB_QP_UD;
-	ud->qp.dev = dev;
-	ud->qp.rxq = &port->channel.rxq;
-	init_completion(&ud->qp.drained);
-	ud->txq = ipoib_txq_create(dev);
-	if (!ud->txq)
+	if (ipoib_is_child(dev))
+		size = ipoib_child_sendq(size);
+	txq = ipoib_txq_create(dev, ch, 0, size);
+	if (!txq)
 		return -ENOMEM;
-	ud->qp.txq = ud->txq;
-
-	if (port->channel.rxq.srq)
-		ret = ipoib_ud_create_qp(dev);
+	txq->qp.rxq = &ch->rxq;
+	ud->txqs[0] = txq;
+	ud->num_txqs = 1;
+	if (ch->rxq.srq)
+		ret = ipoib_txq_create_qp(txq);
 	if (!ret)
 		return 0;
 
 	/* No SRQ, or one that this HCA does not let a UD QP use. */
-	if (!ipoib_channel_drop_srq(&port->channel))
+	if (!ipoib_channel_drop_srq(ch))
 		goto err_free_txq;
 	ret = ipoib_ud_private_rxq(dev);
 	if (ret)
 		goto err_free_txq;
-	ret = ipoib_ud_create_qp(dev);
+	ret = ipoib_txq_create_qp(txq);
 	if (ret)
 		goto err_free_rxq;
 	return 0;
 
 err_free_rxq:
-	ipoib_rxq_free(ud->rxq);
-	kfree(ud->rxq);
-	ud->rxq = NULL;
+	ipoib_ud_free_rxq(ud);
 err_free_txq:
-	ipoib_txq_destroy(ud->txq);
-	ud->txq = NULL;
+	ud->txqs[0] = NULL;
+	ud->num_txqs = 0;
+	ipoib_txq_destroy(txq);
 	return ret;
+}
+
+/**
+ * ipoib_ud_create - make an interface's queues and their QPs
+ * @dev: interface
+ *
+ * Queues beyond the first are as many as its net_device may have and the HCA
+ * goes along with.
+ *
+ * Return: 0 or -errno
+ */
+int ipoib_ud_create(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch;
+	int ret;
+
+	ch = ipoib_channel_attach(dev->port, !ipoib_is_child(dev));
+	if (IS_ERR(ch))
+		return PTR_ERR(ch);
+	mutex_init(&dev->ud.lock);
+	dev->ud.max_sge = min_t(u32, dev->port->ca->attrs.max_send_sge,
+				IPOIB_MAX_SGE);
+	ret = ipoib_ud_create_first(dev, ch);
+	if (ret) {
+		ipoib_channel_detach(ch);
+		return ret;
+	}
+	mutex_lock(&dev->ud.lock);
+	ipoib_ud_add_txqs(dev, min_t(u32, dev->ndev->num_tx_queues,
+				     IPOIB_MAX_TXQS));
+	mutex_unlock(&dev->ud.lock);
+	return 0;
 }
 
 /**
@@ -1295,27 +1366,27 @@ err_free_txq:
  */
 void ipoib_ud_destroy(struct ipoib_dev *dev)
 {
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	struct ipoib_ud *ud = &dev->ud;
 
-	ipoib_ud_destroy_qp(dev);
-	if (ud->rxq) {
-		ipoib_rxq_free(ud->rxq);
-		kfree(ud->rxq);
-		ud->rxq = NULL;
+	while (ud->num_txqs) {
+		ipoib_txq_destroy(ud->txqs[--ud->num_txqs]);
+		ud->txqs[ud->num_txqs] = NULL;
 	}
-	ipoib_txq_destroy(ud->txq);
-	ud->txq = NULL;
+	ipoib_ud_free_rxq(ud);
+	ipoib_channel_detach(ch);
 }
 
-static int ipoib_ud_to_rts(struct ipoib_dev *dev)
+static int ipoib_txq_to_rts(struct ipoib_txq *txq)
 {
-	struct ib_qp *qp = dev->ud.qp.ib;
+	struct ipoib_ud *ud = &txq->qp.dev->ud;
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_INIT,
-		.pkey_index = dev->ud.pkey_index,
-		.port_num = dev->port->num,
-		.qkey = dev->ud.qkey,
+		.pkey_index = ud->pkey_index,
+		.port_num = txq->qp.dev->port->num,
+		.qkey = ud->qkey,
 	};
+	struct ib_qp *qp = txq->qp.ib;
 	int ret;
 
 	ret = ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
@@ -1330,17 +1401,48 @@ static int ipoib_ud_to_rts(struct ipoib_dev *dev)
 	return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
 }
 
-static int ipoib_ud_set_state(struct ipoib_dev *dev, enum ib_qp_state state)
+static int ipoib_txq_set_state(struct ipoib_txq *txq, enum ib_qp_state state)
 {
 	struct ib_qp_attr attr = { .qp_state = state };
 
-	return ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_STATE);
+	return ib_modify_qp(txq->qp.ib, &attr, IB_QP_STATE);
+}
+
+/* Without a QP its buffers are ours again, whatever the HCA says. */
+static void ipoib_txq_reset(struct ipoib_txq *txq)
+{
+	struct ipoib_dev *dev = txq->qp.dev;
+
+	if (!txq->qp.ib || !ipoib_txq_set_state(txq, IB_QPS_RESET))
+		return;
+	netdev_warn(dev->ndev, "QP %#x can't be reset\n", txq->qp.ib->qp_num);
+	if (!txq->index)
+		ipoib_mcast_detach_all(dev);
+	ipoib_txq_destroy_qp(txq);
+}
+
+static int ipoib_txq_start(struct ipoib_txq *txq)
+{
+	int ret;
+
+	if (!txq->qp.ib) {
+		ret = ipoib_txq_create_qp(txq);
+		if (ret)
+			return ret;
+	}
+	if (!txq->index && txq->qp.dev->ud.rxq)
+		txq->qp.dev->ud.rxq->qp = txq->qp.ib;
+	ret = ipoib_txq_to_rts(txq);
+	if (ret)
+		netdev_warn(txq->qp.dev->ndev, "QP can't be started: %pe\n",
+			    ERR_PTR(ret));
+	return ret;
 }
 
 /* What a private queue had posted is gone with the reset. */
 static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 {
-	struct ipoib_channel *ch = &dev->port->channel;
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	struct ipoib_rxq *rxq = dev->ud.rxq;
 	u32 i;
 
@@ -1360,7 +1462,7 @@ static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_ud_start - bring the QP up
+ * ipoib_ud_start - bring the QPs up
  * @dev: interface whose channel runs
  *
  * Context: process, @dev->ud.lock held.
@@ -1370,29 +1472,29 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
 	int ret;
+	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
 	ret = ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey,
 			   &ud->pkey_index);
 	if (ret)
 		return -ENOENT;
-	if (!ud->qp.ib) {
-		ret = ipoib_ud_create_qp(dev);
+	for (i = 0; i < ud->num_txqs; i++) {
+		ret = ipoib_txq_start(ud->txqs[i]);
 		if (ret)
-			return ret;
-	}
-	ret = ipoib_ud_to_rts(dev);
-	if (ret) {
-		netdev_warn(dev->ndev, "QP can't be started: %pe\n",
-			    ERR_PTR(ret));
-		ipoib_ud_set_state(dev, IB_QPS_RESET);
-		return ret;
+			goto err_reset;
 	}
 	if (ud->rxq)
 		ipoib_rxq_fill(ud->rxq);
 	WRITE_ONCE(ud->running, true);
 	netif_tx_wake_all_queues(dev->ndev);
 	return 0;
+
+err_reset:
+	do {
+		ipoib_txq_reset(ud->txqs[i]);
+	} while (i--);
+	return ret;
 }
 
 /**
@@ -1408,7 +1510,6 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-	struct ipoib_channel *ch = &qp->dev->port->channel;
 	const struct ib_send_wr *bad;
 	int ret;
 
@@ -1425,13 +1526,44 @@ int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker)
 	local_bh_disable();
 	if (ib_req_notify_cq(qp->ib->send_cq, IB_CQ_NEXT_COMP |
 			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-		napi_schedule(&ch->napi);
+		napi_schedule(&qp->ch->napi);
 	local_bh_enable();
 	return 0;
 }
 
+static void ipoib_txq_stop_begin(struct ipoib_txq *txq)
+{
+	struct ipoib_port *port = txq->qp.dev->port;
+	struct ib_ud_wr marker = {
+		.ah = port->marker_ah,
+		.remote_qpn = 1,
+		.port_num = port->num,
+	};
+
+	txq->marked = !ipoib_qp_drain(&txq->qp, &marker);
+}
+
+/* Wait until everything the QP owes was handled; bounded. */
+static void ipoib_txq_drain(struct ipoib_txq *txq, unsigned long end)
+{
+	unsigned long now = jiffies;
+	unsigned long left = time_before(now, end) ? end - now : 0;
+	struct ipoib_channel *ch = txq->qp.ch;
+	u32 since = READ_ONCE(ch->barriers);
+
+	if (txq->marked) {
+		if (wait_for_completion_timeout(&txq->qp.drained, left))
+			since = txq->qp.drained_at;
+		else
+			netdev_warn(txq->qp.dev->ndev,
+				    "QP %#x did not drain\n",
+				    txq->qp.ib->qp_num);
+	}
+	ipoib_channel_barrier(ch, since);
+}
+
 /**
- * ipoib_ud_stop_begin - have the QP come to an end, and don't wait for it
+ * ipoib_ud_stop_begin - have the QPs come to an end, and don't wait for it
  * @dev: interface whose channel runs
  *
  * Context: process, @dev->ud.lock held.
@@ -1439,11 +1571,7 @@ int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker)
 void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
-	struct ib_ud_wr marker = {
-		.ah = dev->port->marker_ah,
-		.remote_qpn = 1,
-		.port_num = dev->port->num,
-	};
+	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
 	if (!ud->running)
@@ -1451,29 +1579,12 @@ void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 	WRITE_ONCE(ud->running, false);
 	netif_tx_disable(dev->ndev);
 	ud->stopping = true;
-	ud->marked = !ipoib_qp_drain(&ud->qp, &marker);
-}
-
-/* Wait until everything the QP owes was handled; bounded. */
-static void ipoib_ud_drain(struct ipoib_dev *dev)
-{
-	struct ipoib_channel *ch = &dev->port->channel;
-	struct ipoib_ud *ud = &dev->ud;
-	u32 since = READ_ONCE(ch->barriers);
-
-	if (ud->marked) {
-		if (wait_for_completion_timeout(&ud->qp.drained,
-						IPOIB_DRAIN_TIMEOUT))
-			since = ud->qp.drained_at;
-		else
-			netdev_warn(dev->ndev, "QP %#x did not drain\n",
-				    ud->qp.ib->qp_num);
-	}
-	ipoib_channel_barrier(ch, since);
+	for (i = 0; i < ud->num_txqs; i++)
+		ipoib_txq_stop_begin(ud->txqs[i]);
 }
 
 /**
- * ipoib_ud_stop - take the QP down and get everything back it held
+ * ipoib_ud_stop - take the QPs down and get everything back they held
  * @dev: interface whose channel runs
  *
  * After it returns no skb of this interface is in the driver or in GRO.
@@ -1483,28 +1594,162 @@ static void ipoib_ud_drain(struct ipoib_dev *dev)
  */
 void ipoib_ud_stop(struct ipoib_dev *dev)
 {
+	unsigned long end = jiffies + IPOIB_DRAIN_TIMEOUT;
 	struct ipoib_ud *ud = &dev->ud;
+	u32 i;
 
 	ipoib_ud_stop_begin(dev);
 	if (!ud->stopping)
 		return;
 	ud->stopping = false;
-	/* Before the reset: it may purge completions, and buffers with them. */
-	ipoib_ud_drain(dev);
-	if (ipoib_ud_set_state(dev, IB_QPS_RESET)) {
-		/* Not even that: without a QP its buffers are ours again. */
-		netdev_warn(dev->ndev, "QP %#x can't be reset\n",
-			    ud->qp.ib->qp_num);
-		ipoib_mcast_detach_all(dev);
-		ipoib_ud_destroy_qp(dev);
+	for (i = 0; i < ud->num_txqs; i++) {
+		struct ipoib_txq *txq = ud->txqs[i];
+
+		/* First: a reset may purge completions, and buffers with them. */
+		ipoib_txq_drain(txq, end);
+		ipoib_txq_reset(txq);
+		ipoib_txq_purge(txq);
 	}
-	timer_delete_sync(&ud->txq->timer);
-	ipoib_txq_purge(ud->txq);
 	ipoib_ud_empty_private(dev);
 }
 
 /**
- * ipoib_ud_restart - rebuild the QP's state after an error or a moved P_Key
+ * ipoib_ud_spare - make queues that can take the place of an interface's own
+ * @dev: interface
+ * @size: packets they hold, a power of two
+ * @spare: result: as many as @dev has
+ *
+ * Context: process, ipoib_dev.lock held.
+ * Return: 0 or -errno: then there are none
+ */
+int ipoib_ud_spare(struct ipoib_dev *dev, u32 size, struct ipoib_txq **spare)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	struct ipoib_txq *txq;
+	u32 i;
+	int ret;
+
+	lockdep_assert_held(&dev->lock);
+	for (i = 0; i < ud->num_txqs; i++) {
+		ret = -ENOMEM;
+		txq = ipoib_txq_create(dev, ud->txqs[i]->qp.ch, i, size);
+		if (!txq)
+			goto err_destroy;
+		spare[i] = txq;
+		txq->qp.rxq = ud->txqs[i]->qp.rxq;
+		ret = ipoib_txq_finish(txq);
+		if (ret) {
+			ipoib_txq_destroy(txq);
+			goto err_destroy;
+		}
+	}
+	return 0;
+
+err_destroy:
+	while (i--)
+		ipoib_txq_destroy(spare[i]);
+	return ret;
+}
+
+/**
+ * ipoib_ud_swap - use other queues, and destroy those that were used
+ * @dev: interface whose QPs are down
+ * @spare: from ipoib_ud_spare()
+ *
+ * Context: process, ipoib_dev.lock held since.
+ */
+void ipoib_ud_swap(struct ipoib_dev *dev, struct ipoib_txq **spare)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	u32 i;
+
+	lockdep_assert_held(&dev->lock);
+	mutex_lock(&ud->lock);
+	mutex_lock(&dev->port->lock);
+	for (i = 0; i < ud->num_txqs; i++)
+		swap(spare[i], ud->txqs[i]);
+	mutex_unlock(&dev->port->lock);
+	mutex_unlock(&ud->lock);
+	for (i = 0; i < ud->num_txqs; i++)
+		ipoib_txq_destroy(spare[i]);
+}
+
+/**
+ * ipoib_ud_add_txqs - make more transmit queues
+ * @dev: interface
+ * @num: how many there shall be
+ *
+ * Context: process, @dev->ud.lock held.
+ * Return: 0 or -errno: then there are less, but not less than before
+ */
+int ipoib_ud_add_txqs(struct ipoib_dev *dev, u32 num)
+{
+	struct ipoib_port *port = dev->port;
+	u32 home = ipoib_dev_channel(dev)->index;
+	struct ipoib_ud *ud = &dev->ud;
+	struct ipoib_txq *txq;
+	int ret;
+	u32 i;
+
+	lockdep_assert_held(&dev->ud.lock);
+	for (i = ud->num_txqs; i < num; i++) {
+		txq = ipoib_txq_create(dev, port->channels[(home + i) %
+							   port->num_channels],
+				       i, ud->txqs[0]->ring.size);
+		if (!txq)
+			return -ENOMEM;
+		ret = ipoib_txq_finish(txq);
+		if (!ret && ud->running) {
+			ret = ipoib_txq_to_rts(txq);
+			netif_tx_start_queue(txq->nq);
+		}
+		if (ret) {
+			ipoib_txq_destroy(txq);
+			return ret;
+		}
+		mutex_lock(&port->lock);
+		WRITE_ONCE(ud->txqs[i], txq);
+		ud->num_txqs = i + 1;
+		mutex_unlock(&port->lock);
+	}
+	return 0;
+}
+
+/**
+ * ipoib_ud_drop_txqs - take transmit queues away that the stack does not use
+ * @dev: interface
+ * @num: how many shall be left, one at least
+ *
+ * Context: process, @dev->ud.lock held.
+ */
+void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
+{
+	unsigned long end = jiffies + IPOIB_DRAIN_TIMEOUT;
+	struct ipoib_port *port = dev->port;
+	struct ipoib_ud *ud = &dev->ud;
+	u32 i;
+
+	lockdep_assert_held(&dev->ud.lock);
+	if (ud->running)
+		for (i = num; i < ud->num_txqs; i++)
+			ipoib_txq_stop_begin(ud->txqs[i]);
+	while (ud->num_txqs > num) {
+		struct ipoib_txq *txq = ud->txqs[ud->num_txqs - 1];
+
+		if (ud->running) {
+			ipoib_txq_drain(txq, end);
+			ipoib_txq_reset(txq);
+			ipoib_txq_purge(txq);
+		}
+		mutex_lock(&port->lock);
+		WRITE_ONCE(ud->txqs[--ud->num_txqs], NULL);
+		mutex_unlock(&port->lock);
+		ipoib_txq_destroy(txq);
+	}
+}
+
+/**
+ * ipoib_ud_restart - rebuild the QPs' state after an error or a moved P_Key
  * @dev: interface
  *
  * Context: process, @dev->ud.lock held.
@@ -1515,6 +1760,19 @@ int ipoib_ud_restart(struct ipoib_dev *dev)
 	ipoib_ud_stop(dev);
 	dev->ud.restarts++;
 	return ipoib_ud_start(dev);
+}
+
+/* From SQE back to RTS; false if it has to be rebuilt. */
+static bool ipoib_txq_repair(struct ipoib_txq *txq)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	if (ib_query_qp(txq->qp.ib, &attr, IB_QP_STATE, &init) ||
+	    attr.qp_state == IB_QPS_RTS)
+		return true;
+	return attr.qp_state == IB_QPS_SQE &&
+	       !ipoib_txq_set_state(txq, IB_QPS_RTS);
 }
 
 /**
@@ -1528,18 +1786,18 @@ int ipoib_ud_restart(struct ipoib_dev *dev)
  */
 void ipoib_ud_repair(struct ipoib_dev *dev)
 {
-	struct ib_qp_init_attr init;
-	struct ib_qp_attr attr;
+	struct ipoib_ud *ud = &dev->ud;
+	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (!dev->ud.running)
+	if (!ud->running)
 		return;
-	if (ib_query_qp(dev->ud.qp.ib, &attr, IB_QP_STATE, &init) ||
-	    attr.qp_state == IB_QPS_RTS)
-		return;
-	if (attr.qp_state != IB_QPS_SQE ||
-	    ipoib_ud_set_state(dev, IB_QPS_RTS))
-		ipoib_ud_restart(dev);
+	for (i = 0; i < ud->num_txqs; i++) {
+		if (!ipoib_txq_repair(ud->txqs[i])) {
+			ipoib_ud_restart(dev);
+			return;
+		}
+	}
 }
 
 /**
@@ -1553,16 +1811,20 @@ void ipoib_ud_repair(struct ipoib_dev *dev)
 int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey)
 {
 	struct ib_qp_attr attr = { .qkey = qkey };
-	int ret = 0;
+	struct ipoib_ud *ud = &dev->ud;
+	int ret;
+	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (dev->ud.qkey == qkey)
+	if (ud->qkey == qkey)
 		return 0;
-	if (dev->ud.running)
-		ret = ib_modify_qp(dev->ud.qp.ib, &attr, IB_QP_QKEY);
-	if (!ret)
-		WRITE_ONCE(dev->ud.qkey, qkey);
-	return ret;
+	for (i = 0; ud->running && i < ud->num_txqs; i++) {
+		ret = ib_modify_qp(ud->txqs[i]->qp.ib, &attr, IB_QP_QKEY);
+		if (ret)
+			return ret;
+	}
+	WRITE_ONCE(ud->qkey, qkey);
+	return 0;
 }
 
 /**

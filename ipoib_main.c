@@ -42,8 +42,6 @@
 MODULE_DESCRIPTION("IP over InfiniBand");
 MODULE_LICENSE("GPL");
 
-#define IPOIB_QUEUE_MIN		2
-#define IPOIB_QUEUE_MAX		8192
 #define IPOIB_WATCHDOG		(10 * HZ)
 
 unsigned int ipoib_sendq_size __read_mostly = 128;
@@ -100,7 +98,7 @@ static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
 				    struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
-	struct ipoib_txq *txq = dev->ud.txq;
+	struct ipoib_txq *txq = dev->ud.txqs[skb_get_queue_mapping(skb)];
 	const struct ipoib_encap *encap;
 	netdev_tx_t ret;
 	const u8 *addr;
@@ -165,6 +163,30 @@ static const struct header_ops ipoib_header_ops = {
 	.cache_update	= ipoib_header_cache_update,
 };
 
+/*
+ * What peers or their tools may look closely at comes from the QP they know:
+ * ARP, neighbour discovery and multicast.  A connection has one queue, so that
+ * its packets keep their order.
+ */
+static u16 ipoib_select_queue(struct net_device *ndev, struct sk_buff *skb,
+			      struct net_device *sb_dev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	const struct ipoib_encap *encap;
+	const u8 *addr = skb->data;
+
+	if (unlikely(skb_headlen(skb) < IPOIB_HARD_LEN))
+		return 0;
+	encap = (const void *)(addr + INFINIBAND_ALEN);
+	if (ipoib_addr_is_multicast(addr) ||
+	    ipoib_may_tell_addr(encap->proto, encap + 1,
+				skb_headlen(skb) - IPOIB_HARD_LEN))
+		return 0;
+	if (READ_ONCE(dev->connected))
+		return ipoib_addr_queue(addr, ndev->real_num_tx_queues);
+	return netdev_pick_tx(ndev, skb, sb_dev);
+}
+
 static netdev_features_t ipoib_features_check(struct sk_buff *skb,
 					      struct net_device *ndev,
 					      netdev_features_t features)
@@ -183,7 +205,7 @@ static netdev_features_t ipoib_features_check(struct sk_buff *skb,
 static void ipoib_tx_timeout(struct net_device *ndev, unsigned int queue)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
-	struct ipoib_txq *txq = dev->ud.txq;
+	struct ipoib_txq *txq = dev->ud.txqs[queue];
 
 	netdev_warn(ndev, "transmit queue %u stuck: head %u tail %u\n", queue,
 		    txq->head, READ_ONCE(txq->tail));
@@ -228,9 +250,8 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 
 static void ipoib_dev_addr(const struct ipoib_dev *dev, u8 *addr)
 {
-	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
-
-	ipoib_addr_fill(addr, qpn, &dev->local_gid, dev->connected);
+	ipoib_addr_fill(addr, ipoib_dev_qpn(dev), &dev->local_gid,
+			dev->connected);
 }
 
 static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
@@ -343,7 +364,7 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 
 static int ipoib_dev_open(struct ipoib_dev *dev)
 {
-	struct ipoib_channel *ch = &dev->port->channel;
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	int ret;
 
 	mutex_lock(&dev->lock);
@@ -387,7 +408,7 @@ static int ipoib_stop(struct net_device *ndev)
 	mutex_lock(&dev->lock);
 	dev->open = false;
 	ipoib_dev_down(dev);
-	ipoib_channel_put(&dev->port->channel);
+	ipoib_channel_put(ipoib_dev_channel(dev));
 	mutex_unlock(&dev->lock);
 	return 0;
 }
@@ -481,7 +502,7 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 
 static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 {
-	u32 qpn = dev->ud.qp.ib ? dev->ud.qp.ib->qp_num : 0;
+	u32 qpn = ipoib_dev_qpn(dev);
 	bool same;
 
 	mutex_lock(&dev->ud.lock);
@@ -489,7 +510,7 @@ static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 		ipoib_ud_restart(dev);
 	else
 		ipoib_ud_repair(dev);
-	same = dev->ud.qp.ib && dev->ud.qp.ib->qp_num == qpn;
+	same = qpn && ipoib_dev_qpn(dev) == qpn;
 	mutex_unlock(&dev->ud.lock);
 	if (same)
 		return;
@@ -701,6 +722,141 @@ int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 	return 0;
 }
 
+/* ---- queues ------------------------------------------------------------- */
+
+/* Close all connections; those that are needed are opened again. */
+static void ipoib_dev_disconnect(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	if (!dev->connected || !dev->open || !dev->ud.running)
+		return;
+	ipoib_neigh_stop(dev);
+	ipoib_cm_stop(dev);
+}
+
+static void ipoib_dev_connect_again(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	if (!dev->connected || !dev->open || !dev->ud.running)
+		return;
+	ipoib_dev_start_connected(dev);
+	ipoib_neigh_open(dev);
+}
+
+/**
+ * ipoib_dev_reconnect - have connections opened anew, as things are now
+ * @dev: interface, in either mode
+ *
+ * Context: rtnl; waits for the HCA, two seconds at most.
+ */
+void ipoib_dev_reconnect(struct ipoib_dev *dev)
+{
+	mutex_lock(&dev->lock);
+	ipoib_dev_disconnect(dev);
+	ipoib_dev_connect_again(dev);
+	mutex_unlock(&dev->lock);
+}
+
+static int ipoib_dev_change_txqs(struct ipoib_dev *dev, u32 num)
+{
+	u32 old = dev->ud.num_txqs;
+	int ret;
+
+	if (num < old) {
+		ret = netif_set_real_num_tx_queues(dev->ndev, num);
+		if (!ret)
+			ipoib_ud_drop_txqs(dev, num);
+		return ret;
+	}
+	ret = ipoib_ud_add_txqs(dev, num);
+	ret = ret ?: netif_set_real_num_tx_queues(dev->ndev, num);
+	if (ret)
+		ipoib_ud_drop_txqs(dev, old);
+	return ret;
+}
+
+/* Each CPU sends on a queue of its own, as far as there are so many. */
+static void ipoib_dev_spread(struct ipoib_dev *dev)
+{
+	u32 num = dev->ud.num_txqs, i;
+	cpumask_var_t mask;
+	int cpu;
+
+	if (num == 1 || !zalloc_cpumask_var(&mask, GFP_KERNEL))
+		return;
+	for (i = 0; i < num; i++) {
+		cpumask_clear(mask);
+		for_each_possible_cpu(cpu)
+			if (cpu % num == i)
+				cpumask_set_cpu(cpu, mask);
+		netif_set_xps_queue(dev->ndev, mask, i);
+	}
+	free_cpumask_var(mask);
+}
+
+/**
+ * ipoib_dev_set_txqs - set the number of transmit queues
+ * @dev: interface, up or down
+ * @num: at least one, at most IPOIB_MAX_TXQS and what the net_device has
+ *
+ * In connected mode a connection belongs to a queue, so all are made anew.
+ *
+ * Context: rtnl.
+ * Return: 0 or -errno: then nothing has changed
+ */
+int ipoib_dev_set_txqs(struct ipoib_dev *dev, u32 num)
+{
+	int ret;
+
+	ASSERT_RTNL();
+	mutex_lock(&dev->lock);
+	ipoib_dev_disconnect(dev);
+	mutex_lock(&dev->ud.lock);
+	ret = ipoib_dev_change_txqs(dev, num);
+	mutex_unlock(&dev->ud.lock);
+	ipoib_dev_connect_again(dev);
+	mutex_unlock(&dev->lock);
+	if (!ret)
+		ipoib_dev_spread(dev);
+	return ret;
+}
+
+/**
+ * ipoib_dev_set_sendq - set the length of the transmit queues
+ * @dev: interface, up or down
+ * @size: packets, a power of two
+ *
+ * The HCA does not let a QP grow: there will be others, and another address,
+ * of which the peers are told.
+ *
+ * Context: rtnl.
+ * Return: 0 or -errno: then nothing has changed
+ */
+int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
+{
+	struct ipoib_txq *spare[IPOIB_MAX_TXQS];
+	bool up;
+	int ret;
+
+	ASSERT_RTNL();
+	mutex_lock(&dev->lock);
+	ret = ipoib_ud_spare(dev, size, spare);
+	if (ret)
+		goto unlock;
+	up = dev->open && dev->ud.running;
+	if (up)
+		ipoib_dev_down(dev);
+	ipoib_ud_swap(dev, spare);
+	if (up)
+		ipoib_dev_up(dev);
+	WRITE_ONCE(dev->announce, true);
+unlock:
+	mutex_unlock(&dev->lock);
+	if (!ret)
+		ipoib_dev_sync_link(dev);
+	return ret;
+}
+
 /* ---- address ------------------------------------------------------------ */
 
 static int ipoib_get_iflink(const struct net_device *ndev)
@@ -879,17 +1035,13 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 	return ipoib_set_mtu_range(dev);
 }
 
-/* The interface gets its QP and with it its address. */
+/* The interface gets its QPs and with them its address. */
 static int ipoib_init(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
-	/* Whoever makes a link may ask for more. */
-	ret = netif_set_real_num_queues(ndev, 1, 1);
-	if (ret)
-		return ret;
 	ret = ipoib_neigh_init(dev);
 	if (ret)
 		return ret;
@@ -902,6 +1054,12 @@ static int ipoib_init(struct net_device *ndev)
 	ret = ipoib_ud_create(dev);
 	if (ret)
 		goto err_cm;
+	ret = netif_set_real_num_queues(ndev, dev->ud.num_txqs,
+					ipoib_is_child(dev) ?
+					1 : dev->port->num_channels);
+	if (ret)
+		goto err_ud;
+	ipoib_dev_spread(dev);
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
 	dev_addr_set(ndev, addr);
@@ -909,6 +1067,8 @@ static int ipoib_init(struct net_device *ndev)
 	ipoib_port_attach(dev->port, dev);
 	return 0;
 
+err_ud:
+	ipoib_ud_destroy(dev);
 err_cm:
 	ipoib_cm_exit(dev);
 err_mcast:
@@ -948,6 +1108,7 @@ static const struct net_device_ops ipoib_netdev_ops = {
 	.ndo_open		= ipoib_open,
 	.ndo_stop		= ipoib_stop,
 	.ndo_start_xmit		= ipoib_start_xmit,
+	.ndo_select_queue	= ipoib_select_queue,
 	.ndo_features_check	= ipoib_features_check,
 	.ndo_change_mtu		= ipoib_change_mtu,
 	.ndo_tx_timeout		= ipoib_tx_timeout,

@@ -118,9 +118,9 @@ static void ipoib_mcast_detach(struct ipoib_mcast *group)
 	if (!group->attached)
 		return;
 	group->attached = false;
-	if (!dev->ud.qp.ib)
+	if (!ipoib_dev_qp(dev)->ib)
 		return;
-	ret = ib_detach_mcast(dev->ud.qp.ib, &group->mgid,
+	ret = ib_detach_mcast(ipoib_dev_qp(dev)->ib, &group->mgid,
 			      be16_to_cpu(group->mlid));
 	if (ret)
 		netdev_warn(dev->ndev, "can't detach from %pI6: %pe\n",
@@ -337,10 +337,10 @@ static int ipoib_mcast_attach(struct ipoib_mcast *group)
 		return 0;
 	if (group->attached && group->mlid == group->rec.mlid)
 		return 0;
-	if (!dev->ud.qp.ib)
+	if (!ipoib_dev_qp(dev)->ib)
 		return -ENODEV;
 	ipoib_mcast_detach(group);
-	ret = ib_attach_mcast(dev->ud.qp.ib, &group->mgid,
+	ret = ib_attach_mcast(ipoib_dev_qp(dev)->ib, &group->mgid,
 			      be16_to_cpu(group->rec.mlid));
 	if (!ret)
 		group->attached = true;
@@ -664,7 +664,7 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 					      struct sk_buff *skb,
 					      const union ib_gid *mgid)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_mcasts *m = &dev->mcast;
 	struct ipoib_mcast *group;
 	bool kept = false;
@@ -705,7 +705,7 @@ unlock:
 netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_mcasts *m = &dev->mcast;
 	struct ipoib_mcast *group;
 	struct ipoib_ah *ah = NULL;

@@ -102,23 +102,33 @@ static void ipoib_ah_free_list(struct list_head *list)
 /* Have all queues completed what they had posted at the mark? */
 static bool ipoib_ah_marks_passed(struct ipoib_port *port)
 {
+	struct ipoib_txq *txq;
 	struct ipoib_dev *dev;
+	u32 i;
 
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		struct ipoib_txq *txq = dev->ud.txq;
-
-		if (!ipoib_ring_passed(READ_ONCE(txq->tail), txq->reap_mark))
-			return false;
+		for (i = 0; i < dev->ud.num_txqs; i++) {
+			txq = dev->ud.txqs[i];
+			if (!ipoib_ring_passed(READ_ONCE(txq->tail),
+					       txq->reap_mark))
+				return false;
+		}
 	}
 	return true;
 }
 
 static void ipoib_ah_set_marks(struct ipoib_port *port)
 {
+	struct ipoib_txq *txq;
 	struct ipoib_dev *dev;
+	u32 i;
 
-	list_for_each_entry(dev, &port->devs, port_entry)
-		dev->ud.txq->reap_mark = READ_ONCE(dev->ud.txq->head);
+	list_for_each_entry(dev, &port->devs, port_entry) {
+		for (i = 0; i < dev->ud.num_txqs; i++) {
+			txq = dev->ud.txqs[i];
+			txq->reap_mark = READ_ONCE(txq->head);
+		}
+	}
 }
 
 static void ipoib_ah_reap(struct work_struct *work)
@@ -651,7 +661,7 @@ static noinline netdev_tx_t ipoib_neigh_defer(struct ipoib_txq *txq,
 					      struct sk_buff *skb,
 					      const u8 *addr)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_port *port = dev->port;
 	struct ipoib_neigh *neigh;
 	struct ipoib_ah *ah = NULL;
@@ -709,7 +719,7 @@ static bool ipoib_neigh_is_probe(const struct sk_buff *skb, __be16 proto)
 netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr, __be16 proto)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_neigh *neigh;
 	struct ipoib_path *path;
 	struct ipoib_ah *ah;

@@ -2,16 +2,17 @@
 /*
  * A port: what its interfaces share, and the HCA's events
  *
- * A port owns the protection domain and the channel: CQs, NAPI, receive
- * buffers and the SRQ, all shared by the parent interface and its children.
- * Buffers of an SRQ stay posted while all interfaces are down: only
- * destroying it would give them back.
+ * A port owns the protection domain and the channels: CQs, NAPI, receive
+ * buffers and SRQs, a set for each completion vector, shared by the parent
+ * interface and its children.  The parent receives in the first channel;
+ * children and connections are spread over all.  Buffers of an SRQ stay posted
+ * while all interfaces are down: only destroying it would give them back.
  *
  * Events of the HCA are classified here and handed to the interfaces' own
  * work items, so that one that is stuck holds up no other.
  *
- * Locks: ipoib_port.lock (mutex) covers the list of interfaces and the users
- * of the channel; it nests inside ipoib_dev.lock.
+ * Locks: ipoib_port.lock (mutex) covers the list of interfaces and what the
+ * QPs of a channel share; it nests inside ipoib_dev.lock.
  */
 #include <linux/rhashtable.h>
 #include <net/page_pool/helpers.h>
@@ -20,7 +21,10 @@
 #include "ipoib_trace.h"
 
 #define IPOIB_POOL_ORDER	3
+#define IPOIB_POOL_PAGES	256
 #define IPOIB_BARRIER_TIMEOUT	HZ
+/* An HCA of less CQs or QPs than these for each CPU is not spread over all. */
+#define IPOIB_SCARCE		16
 /* CQs are kept so long without a QP, in case there will be another one. */
 #define IPOIB_CQ_LINGER		HZ
 
@@ -79,6 +83,14 @@ static void ipoib_cq_destroy(struct ipoib_cq *cq)
 	kfree(cq);
 }
 
+static int ipoib_cq_moderate(struct ipoib_cq *cq, const struct ipoib_port *port)
+{
+	if (!port->rx_frames && !port->rx_usecs && !cq->moderated)
+		return 0;
+	cq->moderated = true;
+	return rdma_set_cq_moderation(cq->ib, port->rx_frames, port->rx_usecs);
+}
+
 /* Find or make a CQ with room for @need beyond the @base of each. */
 static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
 					 struct ipoib_cq_list *cqs, u32 need,
@@ -101,9 +113,11 @@ static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
 		cq = ipoib_cq_create(ch, base + need, base);
 	if (IS_ERR(cq))
 		return cq;
-	/* Later the poll does it. */
-	if (cqs == &ch->rx_cqs)
+	if (cqs == &ch->rx_cqs) {
+		ipoib_cq_moderate(cq, ch->port);
+		/* Later the poll does it. */
 		ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP);
+	}
 	list_add_tail_rcu(&cq->entry, &cqs->list);
 	cqs->num++;
 	ipoib_channel_set_share(ch);
@@ -125,11 +139,12 @@ static void ipoib_cq_release(struct ipoib_channel *ch, struct ipoib_cq *cq,
 /**
  * ipoib_cq_get - reserve room for all completions that a QP can owe
  * @ch: channel
- * @cqs: result: the CQs to make the QP with
- * @sends: length of its send queue, the marker of a drain included
- * @receives: length of its own receive queue; 0 if it takes its receives from
- *	the channel's SRQs, for which every CQ has room: the datagrams' and one
- *	more of ipoib_port.recvq_size buffers
+ * @cqs: result, to be given back by ipoib_cq_put()
+ * @attr: what the QP is made with; gets its CQs.  The send queue's length
+ *	includes the marker of a drain
+ *
+ * Every CQ for receives has room for what the channel's SRQs may owe: the
+ * datagrams' and one more of ipoib_port.recvq_size buffers.
  *
  * A CQ never overruns, and can't be resized: when those of the channel are
  * promised, another one is made.
@@ -138,10 +153,11 @@ static void ipoib_cq_release(struct ipoib_channel *ch, struct ipoib_cq *cq,
  * Return: 0, -ENOSPC if no CQ of this HCA is long enough, or what the HCA says
  *	when it has no more of them
  */
-int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
-		 u32 receives)
+int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs,
+		 struct ib_qp_init_attr *attr)
 {
-	struct ipoib_cq *tx, *rx;
+	u32 sends = attr->cap.max_send_wr, receives = attr->cap.max_recv_wr;
+	struct ipoib_cq *tx, *rx = NULL;
 	int ret = 0;
 
 	mutex_lock(&ch->port->lock);
@@ -150,7 +166,9 @@ int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
 		ret = PTR_ERR(tx);
 		goto unlock;
 	}
-	rx = ipoib_cq_reserve(ch, &ch->rx_cqs, receives, ch->srq_room);
+	if (receives || attr->srq)
+		rx = ipoib_cq_reserve(ch, &ch->rx_cqs, receives,
+				      ch->port->srq_room);
 	if (IS_ERR(rx)) {
 		ret = PTR_ERR(rx);
 		ipoib_cq_release(ch, tx, sends);
@@ -160,6 +178,8 @@ int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs, u32 sends,
 	cqs->rx = rx;
 	cqs->sends = sends;
 	cqs->receives = receives;
+	attr->send_cq = tx->ib;
+	attr->recv_cq = rx ? rx->ib : tx->ib;
 unlock:
 	mutex_unlock(&ch->port->lock);
 	return ret;
@@ -178,7 +198,8 @@ void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs)
 		return;
 	mutex_lock(&ch->port->lock);
 	ipoib_cq_release(ch, cqs->tx, cqs->sends);
-	ipoib_cq_release(ch, cqs->rx, cqs->receives);
+	if (cqs->rx)
+		ipoib_cq_release(ch, cqs->rx, cqs->receives);
 	mutex_unlock(&ch->port->lock);
 	cqs->tx = NULL;
 	cqs->rx = NULL;
@@ -229,49 +250,55 @@ static void ipoib_cq_destroy_all(struct ipoib_cq_list *cqs)
 
 /* ---- channel ------------------------------------------------------------ */
 
-/* An SRQ for datagrams, if the HCA has any; without one all goes on too. */
-static void ipoib_channel_srq(struct ipoib_channel *ch)
+/*
+ * An SRQ for datagrams.  If the HCA has none for the first channel, all go on
+ * without.
+ */
+static int ipoib_channel_srq(struct ipoib_channel *ch)
 {
 	struct ib_device *ca = ch->port->ca;
 	u32 num_sge = ch->format.num;
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
-		.attr.max_wr = ch->srq_size,
+		.attr.max_wr = ch->port->srq_size,
 		.attr.max_sge = num_sge,
 	};
 	struct ib_srq *srq;
 
-	if (!ca->attrs.max_srq || ca->attrs.max_srq_sge < num_sge)
-		return;
+	if (ch->port->no_srq || ca->attrs.max_srq_sge < num_sge)
+		return 0;
 	srq = ib_create_srq(ch->port->pd, &attr);
-	if (!IS_ERR(srq))
-		ch->rxq.srq = srq;
+	if (IS_ERR(srq))
+		return ch->port->channels[0]->rxq.srq ? PTR_ERR(srq) : 0;
+	ch->rxq.srq = srq;
+	return 0;
 }
 
-static int ipoib_channel_pool(struct ipoib_channel *ch)
+/**
+ * ipoib_channel_pool - make a page pool for receives
+ * @ch: channel whose NAPI takes from it
+ * @order: of its pages
+ * @size: how many it keeps at most for another use
+ * Return: pool or ERR_PTR()
+ */
+struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
+				     u32 size)
 {
 	struct ib_device *ca = ch->port->ca;
 	struct page_pool_params params = {
-		.order = IPOIB_POOL_ORDER,
-		.pool_size = 256,
+		.order = order,
+		.pool_size = size,
 		.nid = NUMA_NO_NODE,
 		.napi = &ch->napi,
 		.dma_dir = DMA_FROM_DEVICE,
-		.max_len = PAGE_SIZE << IPOIB_POOL_ORDER,
+		.max_len = PAGE_SIZE << order,
 	};
-	struct page_pool *pool;
 
 	if (!ib_uses_virt_dma(ca)) {
 		params.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV;
 		params.dev = ca->dma_device;
 	}
-	pool = page_pool_create(&params);
-	if (IS_ERR(pool))
-		return PTR_ERR(pool);
-	ch->pool = pool;
-	ch->format.pool[0] = pool;
-	ch->format.pool[1] = pool;
-	return 0;
+	return page_pool_create(&params);
 }
 
 /* A head for most datagrams, and a tail if the port can do larger ones. */
@@ -286,48 +313,106 @@ static void ipoib_channel_set_format(struct ipoib_channel *ch, u32 mtu)
 	format->len[1] = mtu - head_len;
 	format->size[1] = format->len[1];
 	format->num = format->len[1] ? 2 : 1;
-}
-
-/* Buffers for the largest datagram the port could ever carry, and how many. */
-static int ipoib_channel_sizes(struct ipoib_channel *ch)
-{
-	struct ipoib_port *port = ch->port;
-	struct ib_device *ca = port->ca;
-	struct ib_port_attr attr;
-	int mtu, ret;
-
-	ret = ib_query_port(ca, port->num, &attr);
-	if (ret)
-		return ret;
-	mtu = ib_mtu_enum_to_int(attr.max_mtu);
-	if (mtu < 0)
-		return -EINVAL;
-	ipoib_channel_set_format(ch, mtu);
-	if (ca->attrs.max_srq) {
-		ch->srq_size = ipoib_srq_fit(port->recvq_size,
-					     ca->attrs.max_srq_wr,
-					     ca->attrs.max_cqe);
-		ch->srq_room = ch->srq_size + port->recvq_size;
-	} else {
-		ch->srq_size = port->recvq_size;
-	}
-	return 0;
+	format->pool[0] = ch->pool;
+	format->pool[1] = ch->pool;
 }
 
 /**
- * ipoib_channel_create - make a port's channel
- * @port: port
- * @parent: net_device the NAPI context belongs to
+ * ipoib_channel_receive - have a channel able to receive
+ * @ch: channel
+ *
+ * Buffers for datagrams come when an interface opens.
+ *
+ * Context: process, the port's lock held.
  * Return: 0 or -errno
  */
-int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
+int ipoib_channel_receive(struct ipoib_channel *ch)
 {
-	static atomic_t next_vector = ATOMIC_INIT(-1);
-	struct ipoib_channel *ch = &port->channel;
-	u32 vector = atomic_inc_return(&next_vector);
+	struct ipoib_port *port = ch->port;
+	struct page_pool *pool;
 	int ret;
 
+	lockdep_assert_held(&port->lock);
+	if (ch->pool)
+		return 0;
+	pool = ipoib_channel_pool(ch, IPOIB_POOL_ORDER, IPOIB_POOL_PAGES);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	ipoib_channel_pause(ch);
+	ch->pool = pool;
+	ipoib_channel_set_format(ch, port->mtu);
+	ret = ipoib_rxq_alloc(&ch->rxq, ch, &ch->format, port->srq_size,
+			      port->rx_pending);
+	if (ret)
+		goto err_pool;
+	ret = ipoib_channel_srq(ch);
+	if (ret)
+		goto err_rxq;
+	ipoib_channel_resume(ch);
+	return 0;
+
+err_rxq:
+	ipoib_rxq_free(&ch->rxq);
+	memset(&ch->rxq, 0, sizeof(ch->rxq));
+err_pool:
+	page_pool_destroy(pool);
+	ch->pool = NULL;
+	ipoib_channel_resume(ch);
+	return ret;
+}
+
+/**
+ * ipoib_channel_attach - choose the channel that a datagram QP receives in
+ * @port: port
+ * @first: it is the parent's: the first channel
+ *
+ * The one with the fewest, or the first if that has not what it takes.
+ *
+ * Context: process; takes the port's lock.
+ * Return: channel, to be given back by ipoib_channel_detach(), or ERR_PTR()
+ */
+struct ipoib_channel *ipoib_channel_attach(struct ipoib_port *port, bool first)
+{
+	struct ipoib_channel *ch = port->channels[0];
+	u32 i;
+	int ret;
+
+	mutex_lock(&port->lock);
+	for (i = 1; !first && i < port->used_channels; i++)
+		if (port->channels[i]->qps < ch->qps)
+			ch = port->channels[i];
+	ret = ipoib_channel_receive(ch);
+	if (ret && ch->index) {
+		ch = port->channels[0];
+		ret = ipoib_channel_receive(ch);
+	}
+	if (!ret)
+		ch->qps++;
+	mutex_unlock(&port->lock);
+	return ret ? ERR_PTR(ret) : ch;
+}
+
+/**
+ * ipoib_channel_detach - undo ipoib_channel_attach(); the QP is gone
+ * @ch: channel
+ */
+void ipoib_channel_detach(struct ipoib_channel *ch)
+{
+	mutex_lock(&ch->port->lock);
+	ch->qps--;
+	mutex_unlock(&ch->port->lock);
+}
+
+static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
+						  u32 index, u32 vector)
+{
+	struct ipoib_channel *ch;
+
+	ch = kzalloc_obj(*ch);
+	if (!ch)
+		return NULL;
 	ch->port = port;
+	ch->index = index;
 	ch->vector = vector % port->ca->num_comp_vectors;
 	INIT_LIST_HEAD(&ch->rx_cqs.list);
 	INIT_LIST_HEAD(&ch->tx_cqs.list);
@@ -336,37 +421,67 @@ int ipoib_channel_create(struct ipoib_port *port, struct net_device *parent)
 	init_llist_head(&ch->bql);
 	init_completion(&ch->flushed);
 	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
-	ret = ipoib_channel_sizes(ch);
-	if (ret)
-		return ret;
-	ret = ipoib_channel_pool(ch);
-	if (ret)
-		return ret;
-	ret = ipoib_rxq_alloc(&ch->rxq, ch, &ch->format, ch->srq_size,
-			      port->recvq_size);
-	if (ret) {
-		page_pool_destroy(ch->pool);
-		return ret;
-	}
-	ipoib_channel_srq(ch);
-	netif_napi_add(parent, &ch->napi, ipoib_poll);
-	return 0;
+	netif_napi_add(port->parent, &ch->napi, ipoib_poll);
+	return ch;
 }
 
-/**
- * ipoib_channel_destroy - undo ipoib_channel_create(); no QP uses it
- * @ch: channel
- */
-void ipoib_channel_destroy(struct ipoib_channel *ch)
+static void ipoib_channel_destroy(struct ipoib_channel *ch)
 {
-	netif_napi_del(&ch->napi);
 	if (ch->rxq.srq)
 		ib_destroy_srq(ch->rxq.srq);
 	cancel_delayed_work_sync(&ch->cq_work);
 	ipoib_cq_destroy_all(&ch->tx_cqs);
 	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
-	page_pool_destroy(ch->pool);
+	if (ch->pool)
+		page_pool_destroy(ch->pool);
+	kfree(ch);
+}
+
+static void ipoib_channels_destroy(struct ipoib_port *port)
+{
+	u32 i;
+
+	for (i = 0; i < port->num_channels; i++)
+		__netif_napi_del(&port->channels[i]->napi);
+	synchronize_net();
+	while (port->num_channels)
+		ipoib_channel_destroy(port->channels[--port->num_channels]);
+}
+
+/* Something for each CPU, unless the HCA has so little that it runs short. */
+static u32 ipoib_port_spread(const struct ipoib_port *port, int most)
+{
+	const struct ib_device_attr *attrs = &port->ca->attrs;
+	int left = min(attrs->max_cq, attrs->max_qp) / IPOIB_SCARCE;
+
+	return clamp(left, 1, min_t(int, num_online_cpus(), most));
+}
+
+/* One for each CPU that can have a vector of its own. */
+static u32 ipoib_channels_fit(const struct ipoib_port *port)
+{
+	return ipoib_port_spread(port, min(port->ca->num_comp_vectors,
+					   IPOIB_MAX_CHANNELS));
+}
+
+static int ipoib_channels_create(struct ipoib_port *port)
+{
+	static atomic_t next_vector = ATOMIC_INIT(-1);
+	u32 vector = atomic_inc_return(&next_vector);
+	u32 i, num = port->parent->num_rx_queues;
+	struct ipoib_channel *ch;
+
+	for (i = 0; i < num; i++) {
+		ch = ipoib_channel_create(port, i, vector + i);
+		if (!ch) {
+			ipoib_channels_destroy(port);
+			return -ENOMEM;
+		}
+		port->channels[port->num_channels++] = ch;
+	}
+	port->used_channels = num;
+	return 0;
 }
 
 /**
@@ -383,14 +498,23 @@ bool ipoib_channel_drop_srq(struct ipoib_channel *ch)
 	if (ch->rxq.srq && list_empty(&ch->port->devs)) {
 		ib_destroy_srq(ch->rxq.srq);
 		ch->rxq.srq = NULL;
+		ch->port->no_srq = true;
 	}
 	return !ch->rxq.srq;
 }
 
-/* More users, more buffers, so that they don't take them from each other. */
-static void ipoib_channel_grow(struct ipoib_channel *ch)
+/* Have the NAPI run, from process context. */
+static void ipoib_channel_kick(struct ipoib_channel *ch)
 {
-	u32 want = ipoib_srq_want(ch->port->recvq_size, ch->users);
+	local_bh_disable();
+	napi_schedule(&ch->napi);
+	local_bh_enable();
+}
+
+/* More users, more buffers, so that they don't take them from each other. */
+static void ipoib_channel_grow(struct ipoib_channel *ch, u32 users)
+{
+	u32 want = ipoib_srq_want(ch->port->rx_pending, users);
 
 	lockdep_assert_held(&ch->port->lock);
 	want = min(want, ch->rxq.size);
@@ -400,15 +524,112 @@ static void ipoib_channel_grow(struct ipoib_channel *ch)
 }
 
 /**
+ * ipoib_port_set_recvq - set how many receives of datagrams are posted
+ * @port: port whose HCA has SRQs
+ * @size: at most ipoib_port.srq_size, for each channel that has few users
+ *
+ * More are posted at once; fewer as packets come in.  Nothing can fail: a
+ * buffer that can't be had is tried again.
+ *
+ * Context: rtnl.
+ */
+void ipoib_port_set_recvq(struct ipoib_port *port, u32 size)
+{
+	struct ipoib_channel *ch;
+	u32 i;
+
+	mutex_lock(&port->lock);
+	port->rx_pending = size;
+	for (i = 0; i < port->num_channels; i++) {
+		ch = port->channels[i];
+		if (!ch->rxq.srq)
+			continue;
+		WRITE_ONCE(ch->rxq.want, size);
+		ipoib_channel_grow(ch, max(ch->users, 1U));
+		ipoib_channel_kick(ch);
+	}
+	mutex_unlock(&port->lock);
+}
+
+static int ipoib_port_moderate(struct ipoib_port *port)
+{
+	struct ipoib_cq *cq;
+	int ret;
+	u32 i;
+
+	for (i = 0; i < port->num_channels; i++) {
+		list_for_each_entry(cq, &port->channels[i]->rx_cqs.list,
+				    entry) {
+			ret = ipoib_cq_moderate(cq, port);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+/**
+ * ipoib_port_set_moderation - set how interrupts for receives are held back
+ * @port: port
+ * @frames: until there are so many
+ * @usecs: or so much time has gone by
+ *
+ * Context: process; takes the port's lock.
+ * Return: 0, -EOPNOTSUPP if the HCA can't, or what it says; then all is as
+ *	before
+ */
+int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs)
+{
+	u16 old_frames, old_usecs;
+	int ret;
+
+	mutex_lock(&port->lock);
+	old_frames = port->rx_frames;
+	old_usecs = port->rx_usecs;
+	port->rx_frames = frames;
+	port->rx_usecs = usecs;
+	ret = ipoib_port_moderate(port);
+	if (ret) {
+		port->rx_frames = old_frames;
+		port->rx_usecs = old_usecs;
+		ipoib_port_moderate(port);
+	}
+	mutex_unlock(&port->lock);
+	return ret;
+}
+
+/**
+ * ipoib_port_set_channels - set over how many channels receivers are spread
+ * @port: port
+ * @num: how many
+ *
+ * A datagram QP stays where it is, since its number is its address; new ones
+ * and new connections use the channels there are then.
+ *
+ * Context: rtnl.
+ */
+void ipoib_port_set_channels(struct ipoib_port *port, u32 num)
+{
+	struct ipoib_dev *dev;
+
+	ASSERT_RTNL();
+	mutex_lock(&port->lock);
+	port->used_channels = num;
+	mutex_unlock(&port->lock);
+	list_for_each_entry(dev, &port->devs, port_entry)
+		ipoib_dev_reconnect(dev);
+}
+
+/**
  * ipoib_channel_pause - keep the NAPI away from its receive queues for a while
- * @ch: channel, with users or without
+ * @ch: channel, its NAPI running or not
  *
  * Context: process, the port's lock held until ipoib_channel_resume().
  */
 void ipoib_channel_pause(struct ipoib_channel *ch)
 {
 	lockdep_assert_held(&ch->port->lock);
-	if (ch->users)
+	if (ch->port->users)
 		napi_disable(&ch->napi);
 }
 
@@ -421,64 +642,94 @@ void ipoib_channel_pause(struct ipoib_channel *ch)
 void ipoib_channel_resume(struct ipoib_channel *ch)
 {
 	lockdep_assert_held(&ch->port->lock);
-	if (!ch->users)
+	if (!ch->port->users)
 		return;
 	napi_enable(&ch->napi);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
+	ipoib_channel_kick(ch);
+}
+
+/* The first interface in a channel needs buffers, more need more of them. */
+static int ipoib_channel_fill(struct ipoib_channel *ch)
+{
+	bool empty;
+
+	if (ch->users) {
+		ipoib_channel_grow(ch, ch->users + 1);
+		return 0;
+	}
+	if (!ch->rxq.srq)
+		return 0;
+	ipoib_channel_pause(ch);
+	ipoib_rxq_refill(&ch->rxq);
+	empty = ch->rxq.nfree == ch->rxq.used;
+	ipoib_channel_resume(ch);
+	return empty ? -ENOMEM : 0;
+}
+
+static void ipoib_port_napi_on(struct ipoib_port *port)
+{
+	u32 i;
+
+	port->users = 1;
+	for (i = 0; i < port->num_channels; i++)
+		ipoib_channel_resume(port->channels[i]);	/* arms the CQs */
+}
+
+static void ipoib_port_napi_off(struct ipoib_port *port)
+{
+	u32 i;
+
+	for (i = 0; i < port->num_channels; i++) {
+		napi_disable(&port->channels[i]->napi);
+		timer_delete_sync(&port->channels[i]->refill_timer);
+	}
 }
 
 /**
  * ipoib_channel_get - an interface comes up
- * @ch: channel
+ * @ch: channel it receives in
  *
  * Context: process.
  * Return: 0 or -ENOMEM
  */
 int ipoib_channel_get(struct ipoib_channel *ch)
 {
-	int ret = 0;
+	struct ipoib_port *port = ch->port;
+	int ret;
 
-	mutex_lock(&ch->port->lock);
-	if (ch->users) {
+	mutex_lock(&port->lock);
+	ret = ipoib_channel_fill(ch);
+	if (!ret) {
 		ch->users++;
-		ipoib_channel_grow(ch);
-		goto unlock;
+		if (port->users)
+			port->users++;
+		else
+			ipoib_port_napi_on(port);
+	} else if (!port->users) {
+		timer_delete_sync(&ch->refill_timer);
 	}
-	/* NAPI is off: the queue is ours. */
-	if (ch->rxq.srq) {
-		ipoib_rxq_refill(&ch->rxq);
-		if (ch->rxq.nfree == ch->rxq.used) {
-			timer_delete_sync(&ch->refill_timer);
-			ret = -ENOMEM;
-			goto unlock;
-		}
-	}
-	ch->users = 1;
-	ipoib_channel_resume(ch);	/* arms the CQs */
-unlock:
-	mutex_unlock(&ch->port->lock);
+	mutex_unlock(&port->lock);
 	return ret;
 }
 
 /**
  * ipoib_channel_put - an interface is down
- * @ch: channel
+ * @ch: channel it received in
  */
 void ipoib_channel_put(struct ipoib_channel *ch)
 {
-	mutex_lock(&ch->port->lock);
-	if (!--ch->users) {
-		napi_disable(&ch->napi);
-		timer_delete_sync(&ch->refill_timer);
-	}
-	mutex_unlock(&ch->port->lock);
+	struct ipoib_port *port = ch->port;
+
+	mutex_lock(&port->lock);
+	ch->users--;
+	if (!--port->users)
+		ipoib_port_napi_off(port);
+	mutex_unlock(&port->lock);
 }
 
 /**
  * ipoib_channel_barrier - wait until nothing of the past is in the channel
- * @ch: channel with users
+ * @ch: channel whose NAPI runs
  *
  * When it returns, completions that were in the CQs have been handled and
  * GRO has passed on what it held, which has no reference on its device.
@@ -504,9 +755,7 @@ void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since)
 		ch->flush_left += cq->ib->cqe;
 	/* Pairs with READ_ONCE() in ipoib_poll() */
 	smp_store_release(&ch->flush, IPOIB_FLUSH_ASKED);
-	local_bh_disable();
-	napi_schedule(&ch->napi);
-	local_bh_enable();
+	ipoib_channel_kick(ch);
 	if (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_TIMEOUT))
 		netdev_warn(ch->port->parent, "poll did not get through\n");
 	WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
@@ -622,8 +871,10 @@ static int ipoib_port_parent(struct ipoib_port *port)
 	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
 	if (ret)
 		return ret;
-	ndev = alloc_netdev(sizeof(struct ipoib_dev), "ib%d", NET_NAME_ENUM,
-			    ipoib_setup);
+	ndev = alloc_netdev_mqs(sizeof(struct ipoib_dev), "ib%d", NET_NAME_ENUM,
+				ipoib_setup,
+				ipoib_port_spread(port, IPOIB_MAX_TXQS),
+				ipoib_channels_fit(port));
 	if (!ndev)
 		return -ENOMEM;
 	port->parent = ndev;
@@ -633,34 +884,52 @@ static int ipoib_port_parent(struct ipoib_port *port)
 	ret = ipoib_dev_prepare(ipoib_priv(ndev), port, ipoib_pkey_full(pkey));
 	if (ret)
 		goto err_free;
-	ret = ipoib_channel_create(port, ndev);
+	ret = ipoib_channels_create(port);
 	if (ret)
 		goto err_free;
 	ret = register_netdev(ndev);
 	if (ret)
-		goto err_channel;
+		goto err_channels;
 	return 0;
 
-err_channel:
-	ipoib_channel_destroy(&port->channel);
+err_channels:
+	ipoib_channels_destroy(port);
 err_free:
 	free_netdev(ndev);
 	return ret;
 }
 
 /* Queue sizes: what the parameters say, as far as the HCA goes along. */
-static void ipoib_port_sizes(struct ipoib_port *port)
+static int ipoib_port_sizes(struct ipoib_port *port)
 {
-	const struct ib_device_attr *attr = &port->ca->attrs;
+	const struct ib_device_attr *attrs = &port->ca->attrs;
+	struct ib_port_attr attr;
+	int ret, mtu;
 
-	port->sendq_size = ipoib_sendq_fit(ipoib_sendq_size, attr->max_qp_wr,
-					   attr->max_cqe);
+	ret = ib_query_port(port->ca, port->num, &attr);
+	if (ret)
+		return ret;
+	mtu = ib_mtu_enum_to_int(attr.max_mtu);
+	if (mtu < 0)
+		return -EINVAL;
+	port->mtu = mtu;
+	port->no_srq = !attrs->max_srq;
+	port->sendq_size = ipoib_sendq_fit(ipoib_sendq_size, attrs->max_qp_wr,
+					   attrs->max_cqe);
 	/* With SRQs each CQ has room for two of them. */
-	port->recvq_size = ipoib_recvq_fit(ipoib_recvq_size, attr->max_qp_wr,
-					   attr->max_srq ? attr->max_cqe / 2 :
-							   attr->max_cqe,
-					   attr->max_srq ?
-					   attr->max_srq_wr : INT_MAX);
+	port->recvq_size = ipoib_recvq_fit(ipoib_recvq_size, attrs->max_qp_wr,
+					   port->no_srq ? attrs->max_cqe :
+							  attrs->max_cqe / 2,
+					   port->no_srq ? INT_MAX :
+							  attrs->max_srq_wr);
+	port->srq_size = port->recvq_size;
+	port->rx_pending = port->recvq_size;
+	if (port->no_srq)
+		return 0;
+	port->srq_size = ipoib_srq_fit(port->recvq_size, attrs->max_srq_wr,
+				       attrs->max_cqe);
+	port->srq_room = port->srq_size + port->recvq_size;
+	return 0;
 }
 
 /**
@@ -679,12 +948,12 @@ struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
 		return ERR_PTR(-ENOMEM);
 	port->ca = ca;
 	port->num = num;
-	ipoib_port_sizes(port);
 	refcount_set(&port->ref, 1);
 	mutex_init(&port->lock);
 	INIT_LIST_HEAD(&port->devs);
 	INIT_WORK(&port->event_work, ipoib_port_event_work);
-	ret = ipoib_path_port_init(port);
+	ret = ipoib_port_sizes(port);
+	ret = ret ?: ipoib_path_port_init(port);
 	if (ret) {
 		kfree(port);
 		return ERR_PTR(ret);
@@ -727,7 +996,7 @@ void ipoib_port_destroy(struct ipoib_port *port)
 	cancel_work_sync(&port->event_work);
 	ipoib_port_unregister(port);
 	ipoib_path_port_exit(port);
-	ipoib_channel_destroy(&port->channel);
+	ipoib_channels_destroy(port);
 	free_netdev(port->parent);
 	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
 	ib_dealloc_pd(port->pd);

@@ -24,6 +24,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 #include <linux/tcp.h>
@@ -187,6 +188,12 @@ static inline u32 ipoib_addr_hash(const void *addr, u32 seed)
 	u64 x = (guid ^ get_unaligned((const u32 *)addr)) * GOLDEN_RATIO_64;
 
 	return (x ^ x >> 32) * (GOLDEN_RATIO_64 ^ (u64)seed << 32) >> 32;
+}
+
+/* Which of @num queues packets for a neighbour take, if it has to be one. */
+static inline u32 ipoib_addr_queue(const u8 *addr, u32 num)
+{
+	return reciprocal_scale(ipoib_addr_hash(addr, 0), num);
 }
 
 static inline bool ipoib_addr_equal(const u8 *a, const u8 *b)

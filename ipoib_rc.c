@@ -138,7 +138,7 @@ netdev_features_t ipoib_link_features(struct ipoib_link *link,
  */
 bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb)
 {
-	struct ipoib_dev *dev = txq->dev;
+	struct ipoib_dev *dev = txq->qp.dev;
 	bool csum = dev->port->ca->attrs.device_cap_flags &
 		    IB_DEVICE_UD_IP_CSUM;
 
@@ -411,6 +411,23 @@ static int ipoib_rc_post_send(struct ipoib_conn *conn, struct ipoib_rc_wr *w)
 	return ret;
 }
 
+/*
+ * Send a packet at once, without a chain.  It is not known to BQL: its queue
+ * need not be the one that the connection belongs to.
+ */
+static void ipoib_rc_send_one(struct ipoib_conn *conn, struct sk_buff *skb,
+			      u32 imm)
+{
+	struct ipoib_rc_wr w;
+
+	if (unlikely(!ipoib_rc_build(conn, &w, skb, imm))) {
+		ipoib_drop(conn->qp.dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+		return;
+	}
+	w.wr.send_flags |= IB_SEND_SIGNALED;
+	ipoib_rc_post_send(conn, &w);
+}
+
 static bool ipoib_rc_usable(const struct ipoib_link *link,
 			    const struct ipoib_conn *conn)
 {
@@ -509,7 +526,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	w = &chain->w[chain->num];
 	if (unlikely(!ipoib_rc_build(conn, w, skb, imm))) {
 		txq->stat.map_errors++;
-		ipoib_drop(txq->dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+		ipoib_drop(txq->qp.dev->ndev, skb, SKB_DROP_REASON_NOMEM);
 		if (!chain->num)
 			chain->conn = NULL;
 		else if (!netdev_xmit_more())
@@ -521,7 +538,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	chain->num++;
 
 	len = skb->len;
-	ipoib_dbg_data(txq->dev, "%u octets to connection %#x\n", len,
+	ipoib_dbg_data(txq->qp.dev, "%u octets to connection %#x\n", len,
 		       conn->qp.ib->qp_num);
 	kick = __netdev_tx_sent_queue(txq->nq, len, netdev_xmit_more());
 	WRITE_ONCE(txq->rc_packets, txq->rc_packets + 1);
@@ -535,6 +552,21 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	if (chain->num == IPOIB_POST_BATCH || !ipoib_rc_free(conn))
 		ipoib_rc_post(txq);
 	return false;
+}
+
+/*
+ * A filter gave the packet a queue of its own choice.  The connection's own
+ * queue may have requests that are not posted yet: they go first, and the
+ * packet when one of them completes.
+ */
+static noinline void ipoib_rc_stray(struct ipoib_conn *conn,
+				    struct sk_buff *skb, u32 imm)
+{
+	if (conn->head == READ_ONCE(conn->tail))
+		ipoib_rc_send_one(conn, skb, imm);
+	else
+		ipoib_link_wait(conn->link, skb);
+	ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
 }
 
 /**
@@ -569,7 +601,9 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		mtu = link->max_msg - IPOIB_ENCAP_LEN;
 	} else if (unlikely(link->waiting_bytes || !ipoib_rc_free(conn))) {
 		ipoib_link_wait(link, skb);
-		ipoib_txq_watch(txq, conn->cqs.tx, true);
+		ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
+	} else if (unlikely(conn->qp.txq != txq)) {
+		ipoib_rc_stray(conn, skb, imm);
 	} else {
 		kick = ipoib_rc_chain(txq, conn, skb, imm);
 	}
@@ -589,20 +623,14 @@ static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
 {
 	struct ipoib_link *link = conn->link;
 	struct ipoib_dev *dev = link->dev;
-	struct ipoib_rc_wr w;
 	u32 imm;
 
-	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
+	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
 		ipoib_pmtu_signal(dev, skb, link->max_msg - IPOIB_ENCAP_LEN);
-		return;
-	}
-	if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm) ||
-		     !ipoib_rc_build(conn, &w, skb, imm))) {
+	else if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm)))
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
-		return;
-	}
-	w.wr.send_flags |= IB_SEND_SIGNALED;
-	ipoib_rc_post_send(conn, &w);
+	else
+		ipoib_rc_send_one(conn, skb, imm);
 }
 
 /* There is room in the ring again: go on with what waits. */

@@ -428,6 +428,33 @@ static void test_addr_hash(struct kunit *test)
 			ipoib_addr_hash(addr, 2));
 }
 
+/* Neighbours are spread evenly, whatever their addresses have in common. */
+static void test_addr_queue(struct kunit *test)
+{
+	static const u32 nums[] = { 1, 2, 3, 4, 8, 16 };
+	const struct hash_case *t = test->param_value;
+	u8 *addr = test_copy(test, test_addr, INFINIBAND_ALEN);
+	u32 i, n, queue, count[16];
+
+	for (i = 0; i < ARRAY_SIZE(nums); i++) {
+		memset(count, 0, sizeof(count));
+		for (n = 0; n < 4096; n++) {
+			u64 guid = 0x0002c903000a0000ULL + n * t->guid;
+
+			put_unaligned_be32(0x48 + n * t->qpn, addr);
+			put_unaligned_be32(guid >> 32, addr + 12);
+			put_unaligned_be32(guid, addr + 16);
+			queue = ipoib_addr_queue(addr, nums[i]);
+			KUNIT_EXPECT_LT(test, queue, nums[i]);
+			count[queue % ARRAY_SIZE(count)]++;
+		}
+		for (n = 0; n < nums[i]; n++) {
+			KUNIT_EXPECT_GT(test, count[n], 4096 / nums[i] / 2);
+			KUNIT_EXPECT_LT(test, count[n], 4096 / nums[i] * 2);
+		}
+	}
+}
+
 /* ---- ARP and neighbour discovery ---------------------------------------- */
 
 /* Who has 10.0.0.2?  Tell 10.0.0.1 at test_addr, RFC 4391 section 9.1.2. */
@@ -1638,6 +1665,7 @@ static struct kunit_case ipoib_proto_cases[] = {
 	KUNIT_CASE_PARAM(test_mgid, mgid_case_gen_params),
 	KUNIT_CASE(test_addr_equal),
 	KUNIT_CASE_PARAM(test_addr_hash, hash_case_gen_params),
+	KUNIT_CASE_PARAM(test_addr_queue, hash_case_gen_params),
 	KUNIT_CASE(test_arp_address),
 	KUNIT_CASE(test_arp_cut),
 	KUNIT_CASE(test_nd_address),

@@ -87,6 +87,12 @@ static inline void put_unaligned_be32(u32 x, void *p)
 /* linux/hash.h: 2^64 over the square of the golden ratio */
 #define GOLDEN_RATIO_64		0x61c8864680b583ebULL
 
+/* linux/math.h */
+static inline u32 reciprocal_scale(u32 value, u32 end)
+{
+	return (u64)value * end >> 32;
+}
+
 /* linux/log2.h */
 static inline unsigned long rounddown_pow_of_two(unsigned long n)
 {
