@@ -44,7 +44,7 @@ class Owner:
 
     def __init__(self, number, space):
         self.hca, self.space = hca(number), space
-        self.parent, self.children = None, []
+        self.parent, self.children, self.qps = None, [], 0
 
     def port(self):
         return self.hca.port()
@@ -76,6 +76,7 @@ class Machine:
            ns=space)
         owner.parent = Iface(owner, new, owner.space, 0xffff)
         owner.children = []
+        owner.qps = len(owner.hca.data_qps())
         self.talk[owner.space].up(new)
         owner.parent.up = True
         number = owner.hca.number
@@ -319,8 +320,8 @@ class Machine:
             have = sorted(name for where, name, _ in ifaces([space]))
             ksft_eq(have, wanted, f"interfaces in {space}")
         for owner in self.owners:
-            ksft_eq(len(owner.hca.data_qps()), 1 + len(owner.children),
-                    f"QPs of {owner.hca}")
+            ksft_eq(len(owner.hca.data_qps()),
+                    owner.qps + len(owner.children), f"QPs of {owner.hca}")
             for iface in owner.everything():
                 self.check_one(iface)
 

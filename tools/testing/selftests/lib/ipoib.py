@@ -203,6 +203,11 @@ class End:
         return self.ns.cmd(["ethtool", words[0], self.ifname, *words[1:]],
                            fail=fail)
 
+    def queues(self):
+        """How many queues it sends on."""
+        return sum(name.startswith("tx-") for name in
+                   os.listdir(self.sys("queues")))
+
     def feature(self, name):
         """An offload as ethtool -k says: True, False."""
         for line in self.ethtool("-k").stdout.splitlines():

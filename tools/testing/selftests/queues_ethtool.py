@@ -1,0 +1,497 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Transmit queues, channels, rings, moderation: ethtool -l, -g, -c under traffic."""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import time
+
+from lib import (Flood, Mirror, Stream, any_ends, defer, ends, fabric,
+                 failslab, ip, kmsg_since, ksft_eq, ksft_false, ksft_ge,
+                 ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
+                 mcast_receiver, mcast_sender, neigh_flush, ping_ok, port,
+                 slow, tcp_transfer, timeout, udp_exchange, wait_until)
+from lib.child import child_by_ip, children
+from lib.connected import both_connected, conns, counters, set_mode, to_datagram
+from lib.utils import module_range
+
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 100, "group": "queues"}
+
+MIB = 1 << 20
+
+
+def shown(end, flag):
+    """What ethtool shows, in small letters; what can be with -max."""
+    found, tail = {}, ""
+    for line in end.ethtool(flag).stdout.splitlines():
+        name, _, value = line.partition(":")
+        if name.endswith(("maximums", "settings")):
+            tail = "-max" if name.endswith("maximums") else ""
+        elif value.strip().isdigit():
+            found[name.strip().lower() + tail] = int(value)
+    return found
+
+
+def tx_queues(end):
+    return shown(end, "-l")["tx"]
+
+
+def stats(end):
+    lines = end.ethtool("-S").stdout.splitlines()[1:]
+    return {name.strip(): int(value) for name, value in
+            (line.split(":") for line in lines)}
+
+
+def busy(pair):
+    """Streams and datagrams both ways, checked when they are finished."""
+    streams = [Stream(pair.a, pair.b), Stream(pair.b, pair.a),
+               Stream(pair.a, pair.b, address=pair.b.v6)]
+    for stream in streams:
+        defer(stream.abort)
+    return streams
+
+
+def all_through(streams):
+    """All have come through, and went on after what was done."""
+    for stream in streams:
+        before = stream.received
+        wait_until(lambda s=stream, b=before: s.received > b + MIB, 30,
+                   "more octets")
+        stream.finish(60)
+
+
+def qpns(end, kind="UD"):
+    return [qp.qpn for qp in end.port.hca.data_qps() if qp.type == kind]
+
+
+# ---- queues ------------------------------------------------------------
+
+
+def test_one_for_each_cpu():
+    """A parent has a queue for each CPU, with a QP and XPS; a child has one."""
+    pair = ends()
+    channels = shown(pair.a, "-l")
+    ksft_eq((channels["tx"], channels["tx-max"]), (os.cpu_count(),) * 2)
+    ksft_eq((channels["rx"], channels["rx-max"]), (os.cpu_count(),) * 2)
+    ksft_eq(len(qpns(pair.a)), os.cpu_count())
+    masks = [int(pair.a.read(f"queues/tx-{n}/xps_cpus"), 16)
+             for n in range(os.cpu_count())]
+    ksft_eq(masks, [1 << n for n in range(os.cpu_count())])
+    both = children(pair, 0x8001)
+    ksft_eq(tx_queues(both.a), 1)
+    tcp_transfer(both.a, both.b, MIB)
+
+
+def send_on(end, where, cpu, count):
+    """Datagrams by a thread of a CPU."""
+    end.ns.cmd(["taskset", "-c", str(cpu), "ping", "-q", "-i", "0.002", "-c",
+                str(count), where], timeout=slow(30))
+
+
+def test_spread():
+    """What a CPU sends goes by its own queue, and is counted there."""
+    pair = ends()
+    neigh_flush(pair.a)
+    ping_ok(pair.a.ns, pair.b.v4)
+    for cpu in range(os.cpu_count()):
+        before = stats(pair.a)
+        send_on(pair.a, pair.b.v4, cpu, 50)
+        after = stats(pair.a)
+        posts = [after[f"tx{n}_posts"] - before[f"tx{n}_posts"]
+                 for n in range(os.cpu_count())]
+        ksft_ge(posts[cpu], 45, f"posts of {posts}")
+        ksft_le(sum(posts) - posts[cpu], 10, f"posts of {posts}")
+
+
+@timeout(60)
+def test_resolution_by_first():
+    """ARP, neighbour discovery and multicast come from the QP peers know."""
+    pair = ends()
+    known = pair.a.qpn()
+    lid = pair.a.port.lid()
+    with Mirror(pair.a.port) as mirror:
+        for cpu in range(os.cpu_count()):
+            neigh_flush(pair.a)
+            for where in (pair.b.v4, pair.b.v6):
+                send_on(pair.a, where, cpu, 3)
+            sock = mcast_sender(pair.a, "239.1.2.3")
+            os.sched_setaffinity(0, {cpu})
+            try:
+                sock.sendto(b"x" * 100, ("239.1.2.3", 9))
+            finally:
+                os.sched_setaffinity(0, range(os.cpu_count()))
+            sock.close()
+        packets = mirror.stop()
+    mine = [p for p in packets if p.slid == lid and p.ipoib()]
+    unicast = {p.sqpn for p in mine if p.dqpn != 0xffffff and
+               p.ipoib()[0] == 0x0800}
+    ksft_eq(unicast, set(qpns(pair.a)), "QPs that unicast IPv4 used")
+    arp = {p.sqpn for p in mine if p.ipoib()[0] == 0x0806}
+    ksft_eq(arp, {known}, "ARP")
+    discovery = {p.sqpn for p in mine if p.ipoib()[0] == 0x86dd and
+                 p.ipoib()[2][6] == 58}
+    ksft_eq(discovery, {known}, "neighbour discovery")
+    group = {p.sqpn for p in mine if p.dqpn == 0xffffff}
+    ksft_eq(group, {known}, "multicast")
+
+
+@timeout(120)
+def test_number_under_traffic():
+    """Queues come and go while streams pass; features and counters follow."""
+    pair = ends()
+    defer(pair.a.ethtool, f"-L tx {os.cpu_count()}", fail=False)
+    streams = busy(pair)
+    for _ in range(3):
+        for number in (1, os.cpu_count()):
+            pair.a.ethtool(f"-L tx {number}")
+            ksft_eq(tx_queues(pair.a), number)
+            ksft_eq(len(qpns(pair.a)), number)
+            ksft_eq(len([name for name in stats(pair.a)
+                         if name.endswith("_posts")]), number)
+            time.sleep(0.2)
+    all_through(streams)
+    for end in pair:
+        ksft_eq(stats(end)["tx0_errors"], 0)
+    pair.ready()
+
+
+def test_number_while_down():
+    """A number set while down is there when it comes up."""
+    pair = ends()
+    defer(pair.ready)
+    defer(pair.a.ethtool, f"-L tx {os.cpu_count()}", fail=False)
+    pair.a.set("down")
+    pair.a.ethtool("-L tx 1")
+    pair.a.up()
+    pair.ready()
+    ksft_eq(len(qpns(pair.a)), 1)
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
+    pair.a.set("down")
+    pair.a.ethtool(f"-L tx {os.cpu_count()}")
+    pair.a.up()
+    pair.ready()
+    for cpu in range(os.cpu_count()):
+        send_on(pair.a, pair.b.v4, cpu, 5)
+
+
+def test_numbers_refused():
+    """None, or more than there are, is refused and changes nothing."""
+    end = ends().a
+    before = shown(end, "-l")
+    for words in ("tx 0", "rx 0", f"tx {os.cpu_count() + 1}",
+                  f"rx {os.cpu_count() + 1}", "combined 1", "other 1"):
+        ksft_ne(end.ethtool(f"-L {words}", fail=False).ret, 0, words)
+    ksft_eq(shown(end, "-l"), before)
+
+
+@timeout(60)
+def test_child_with_queues():
+    """A child has as many as ip link was told, and ethtool changes them."""
+    pair = ends()
+    child = child_by_ip(pair.a, 0x8002, more="numtxqueues 4")
+    other = child_by_ip(pair.b, 0x8002)
+    for each in (child, other):
+        each.up()
+        each.wait_carrier()
+    ksft_eq(tx_queues(child), 4)
+    wait_until(lambda: not ping_fails(child, other), 10, "an answer")
+    tcp_transfer(child, other, 2 * MIB)
+    for number in (1, 3):
+        child.ethtool(f"-L tx {number}")
+        ksft_eq(tx_queues(child), number)
+        tcp_transfer(child, other, 2 * MIB)
+
+
+def ping_fails(src, dst):
+    try:
+        ping_ok(src.ns, dst.v4, limit=1)
+    except Exception:  # pylint: disable=broad-except
+        return True
+    return False
+
+
+def test_channels_of_child():
+    """Receive channels and rings are the port's: shown and refused, with why."""
+    pair = ends()
+    child = child_by_ip(pair.a, 0x8003)
+    ksft_eq(shown(child, "-l")["rx"], shown(pair.a, "-l")["rx"])
+    ksft_eq(shown(child, "-g")["rx"], shown(pair.a, "-g")["rx"])
+    ksft_ne(child.ethtool("-L rx 1", fail=False).ret, 0)
+    ksft_true(kmsg_since(pattern="belong to the port"), "said in the log")
+    for words in ("-G rx 128", "-C rx-usecs 7"):
+        done = child.ethtool(words, fail=False)
+        ksft_ne(done.ret, 0, words)
+        ksft_in("parent", done.stderr, words)
+
+
+@timeout(120)
+def test_receive_channels():
+    """Connections and children are spread over the channels that are used."""
+    pair = ends()
+    defer(pair.b.ethtool, f"-L rx {os.cpu_count()}", fail=False)
+    for number in (1, os.cpu_count()):
+        pair.b.ethtool(f"-L rx {number}")
+        ksft_eq(shown(pair.b, "-l")["rx"], number)
+        both = children(pair, 0x8004 + number)
+        tcp_transfer(both.a, both.b, 2 * MIB)
+
+
+@timeout(120)
+def test_connected_under_traffic():
+    """In connected mode connections are made anew, and nothing else is lost."""
+    pair = ends()
+    defer(pair.ready)
+    for end in pair:
+        defer(to_datagram, end)
+    both_connected(pair)
+    defer(pair.a.ethtool, f"-L tx {os.cpu_count()}", fail=False)
+    defer(pair.b.ethtool, f"-L rx {os.cpu_count()}", fail=False)
+    streams = busy(pair)
+    for number in (1, os.cpu_count(), 1, os.cpu_count()):
+        pair.a.ethtool(f"-L tx {number}")
+        pair.b.ethtool(f"-L rx {number}")
+        time.sleep(0.3)
+    all_through(streams)
+    for end in pair:
+        ksft_eq(counters(end)["conn_broken"], 0)
+    wait_until(lambda: len(conns(pair.a, "us")) == 1, 10, "one connection")
+
+
+@timeout(90)
+def test_stray_queue():
+    """A filter puts packets of a connection, and multicast, on other queues."""
+    fabric.add_hca(2, block_loopback=0)
+    fabric.add_hca(3)
+    pair = any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+    dev = f"dev {pair.a.ifname}"
+    pair.a.ns.cmd(["tc", *f"qdisc add {dev} clsact".split()])
+    pair.a.ns.cmd(["tc", *f"filter add {dev} egress matchall action skbedit "
+                   "queue_mapping 1".split()])
+    receiver = mcast_receiver(pair.a, "239.1.2.4")
+    sock = mcast_sender(pair.a, "239.1.2.4")
+    own = stats(pair.a)["rx_packets"]
+    for _ in range(20):
+        sock.sendto(b"y" * 100, ("239.1.2.4", receiver.port))
+    time.sleep(0.5)
+    ksft_le(stats(pair.a)["rx_packets"] - own, 5, "own multicast came back")
+    receiver.close()
+    sock.close()
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
+    for end in pair:
+        set_mode(end, "connected")
+    pair.wait_ping()
+    streams = busy(pair)
+    all_through(streams)
+    ksft_eq(counters(pair.a)["conn_broken"], 0)
+
+
+# ---- rings -------------------------------------------------------------
+
+
+@timeout(150)
+def test_send_ring_under_traffic():
+    """Send rings of other lengths under traffic; peers learn the address."""
+    pair = ends()
+    defer(pair.ready)
+    before = shown(pair.a, "-g")["tx"]
+    defer(pair.a.ethtool, f"-G tx {before}", fail=False)
+    ksft_ge(shown(pair.a, "-g")["tx-max"], 1024)
+    streams = busy(pair)
+    for asked, got in ((1024, 1024), (64, 64), (300, 512), (before, before)):
+        old = pair.a.address()
+        pair.a.ethtool(f"-G tx {asked}")
+        ksft_eq(shown(pair.a, "-g")["tx"], got)
+        ksft_ne(pair.a.address(), old, "another QP")
+        ksft_eq(len(qpns(pair.a)), tx_queues(pair.a))
+        for stream in streams:
+            mark = stream.received
+            wait_until(lambda s=stream, m=mark: s.received > m + MIB // 2, 30,
+                       "octets after it")
+    all_through(streams)
+
+
+@timeout(90)
+def test_receive_ring_under_traffic():
+    """Fewer and more receives are posted, while streams pass."""
+    pair = ends()
+    before = shown(pair.b, "-g")["rx"]
+    most = shown(pair.b, "-g")["rx-max"]
+    defer(pair.b.ethtool, f"-G rx {before}", fail=False)
+    ksft_gt(most, before)
+
+    def posted():
+        known = pair.b.qpn()
+        return next(qp.posted for qp in pair.b.port.hca.data_qps()
+                    if qp.qpn == known)
+
+    streams = busy(pair)
+    for size in (100, most, before):
+        pair.b.ethtool(f"-G rx {size}")
+        ksft_eq(shown(pair.b, "-g")["rx"], size)
+        time.sleep(0.3)
+    all_through(streams)
+    for size in (64, most, before):
+        pair.b.ethtool(f"-G rx {size}")
+        udp_exchange(pair.a, pair.b, 2 * most, 300)
+        wait_until(lambda s=size: posted() == s, 10, f"{size} receives")
+
+
+def test_rings_refused():
+    """What is too short or too long is refused and changes nothing."""
+    end = ends().a
+    before = shown(end, "-g")
+    for words in ("tx 1", "rx 1", "rx 0", "tx 0",
+                  f"rx {before['rx-max'] + 1}", f"tx {before['tx-max'] + 1}",
+                  "rx-mini 1"):
+        ksft_ne(end.ethtool(f"-G {words}", fail=False).ret, 0, words)
+    ksft_eq(shown(end, "-g"), before)
+
+
+# ---- moderation --------------------------------------------------------
+
+
+@timeout(60)
+def test_moderation():
+    """Interrupts are held back, for connections and children as well."""
+    pair = ends()
+    ksft_eq(shown(pair.b, "-c")["rx-usecs"], 0)
+    defer(pair.b.ethtool, "-C rx-usecs 0 rx-frames 0", fail=False)
+
+    def interrupts():
+        before = pair.b.port.counters()["cq_events"]
+        send_on(pair.a, pair.b.v4, 0, 100)
+        return pair.b.port.counters()["cq_events"] - before
+
+    plain = interrupts()
+    pair.b.ethtool("-C rx-usecs 50000 rx-frames 1000")
+    ksft_eq((shown(pair.b, "-c")["rx-usecs"],
+             shown(pair.b, "-c")["rx-frames"]), (50000, 1000))
+    held = interrupts()
+    ksft_pr(f"{plain} interrupts, {held} when held back")
+    ksft_le(held, plain // 2)
+    child = children(pair, 0x8006)
+    ksft_eq(shown(child.b, "-c")["rx-usecs"], 50000)
+    pair.b.ethtool("-C rx-usecs 0 rx-frames 0")
+    ksft_ge(interrupts(), plain // 2)
+    for words in ("rx-usecs 70000", "rx-frames 70000", "tx-usecs 5"):
+        ksft_ne(pair.b.ethtool(f"-C {words}", fail=False).ret, 0, words)
+
+
+def test_no_moderation():
+    """An HCA that can't is said to be one."""
+    fabric.add_hca(2, moderation=0)
+    pair = any_ends(port(2), port(0), ("h3", "h4"), 3, keep=False)
+    done = pair.a.ethtool("-C rx-usecs 10", fail=False)
+    ksft_ne(done.ret, 0)
+    ksft_in("has no moderation", done.stderr)
+    ksft_eq(shown(pair.a, "-c")["rx-usecs"], 0)
+
+
+# ---- when something can't be had ---------------------------------------
+
+
+CHANGES = {
+    "more queues": ("-L tx 1", f"-L tx {os.cpu_count()}"),
+    "longer rings": ("-G tx 128", "-G tx 256"),
+}
+
+
+@timeout(200)
+def test_verbs_fail():
+    """Each object of the HCA that a change needs can't be made, under traffic."""
+    pair = ends()
+    end = pair.a
+    with Flood(pair.b, pair.a.v4, 500, gap=0.002):
+        for name, (first, second) in CHANGES.items():
+            end.ethtool(first, fail=False)
+            before = shown(end, "-l"), shown(end, "-g"), end.address()
+            tried = failed = 0
+            for skip in range(8):
+                end.port.fault("create_skip", skip)
+                fault = end.port.fault("create_error", 1)
+                done = end.ethtool(second, fail=False)
+                left = int(end.port.get("create_error"))
+                fault.exec()
+                end.port.set("create_skip", 0)
+                if left:
+                    break
+                tried += 1
+                if not done.ret:
+                    # A shorter CQ was to be had.
+                    end.ethtool(first)
+                    before = (shown(end, "-l"), shown(end, "-g"),
+                              end.address())
+                    continue
+                failed += 1
+                ksft_eq((shown(end, "-l"), shown(end, "-g"), end.address()),
+                        before, name)
+                ping_ok(end.ns, pair.b.v4, count=2)
+            ksft_pr(f"{name}: {tried} objects, {failed} failures")
+            ksft_ge(failed, 1, name)
+            ksft_eq(done.ret, 0, name)
+            pair.ready()
+    end.ethtool("-G tx 128")
+    pair.ready()
+
+
+SIOCETHTOOL = 0x8946
+# The flag of ethtool: the commands that read and write, and where tx stands.
+COMMANDS = {"-L": (0x3c, 0x3d, 6), "-G": (0x10, 0x11, 8)}
+
+
+def change(end, words):
+    """ethtool -L or -G tx NUMBER, by a system call of this thread."""
+    flag, _, number = words.split()
+    get, put, place = COMMANDS[flag]
+    values = (ctypes.c_uint32 * 9)(get)
+    request = struct.pack("16sQ16x", end.ifname.encode(),
+                          ctypes.addressof(values))
+    with end.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, SIOCETHTOOL, request)
+        values[0], values[place] = put, int(number)
+        fcntl.ioctl(sock, SIOCETHTOOL, request)
+
+
+@timeout(300)
+def test_allocations_fail():
+    """Each allocation of a change fails in turn."""
+    failslab.need()
+    pair = ends()
+    end = pair.a
+    for name, (first, second) in CHANGES.items():
+        def act(words=second):
+            change(end, words)
+
+        end.ethtool(first, fail=False)
+        total = failslab.count(act, module_range())
+        end.ethtool(first, fail=False)
+        ksft_ge(total, 3, name)
+        failed = 0
+        for number in range(1, min(total, 24) + 1):
+            before = shown(end, "-l"), shown(end, "-g"), end.address()
+            with failslab.nth(number, module_range()):
+                try:
+                    act()
+                except OSError:
+                    failed += 1
+                    worked = False
+                else:
+                    worked = True
+            if worked:
+                end.ethtool(first, fail=False)
+            else:
+                ksft_eq((shown(end, "-l"), shown(end, "-g"), end.address()),
+                        before, f"{name}, {number}")
+            pair.wait_ping()
+        ksft_pr(f"{name}: {total} allocations, {failed} failures")
+        ksft_ge(failed, 1, name)
+    end.ethtool("-G tx 128")
+    end.ethtool(f"-L tx {os.cpu_count()}", fail=False)
+    pair.ready()
+
+
+if __name__ == "__main__":
+    main(globals())
