@@ -10,7 +10,7 @@ import struct
 import time
 
 from lib import (Flood, Mirror, Stream, any_ends, defer, ends, fabric,
-                 failslab, ip, kmsg_since, ksft_eq, ksft_false, ksft_ge,
+                 failslab, ip, kmsg_since, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
                  mcast_receiver, mcast_sender, neigh_flush, ping_ok, port,
                  slow, tcp_transfer, timeout, udp_exchange, wait_until)
