@@ -775,6 +775,27 @@ static int ipoib_dev_change_txqs(struct ipoib_dev *dev, u32 num)
 	return ret;
 }
 
+/* Does a completion vector interrupt that CPU, as far as one can tell? */
+static bool ipoib_vector_serves(struct ib_device *ca, u32 vector, u32 cpu)
+{
+	const struct cpumask *mask = ib_get_vector_affinity(ca, vector);
+
+	return mask ? cpumask_test_cpu(cpu, mask) :
+		      cpu % ca->num_comp_vectors == vector;
+}
+
+/* A queue that completes where it was posted, or any. */
+static u32 ipoib_dev_cpu_queue(struct ipoib_dev *dev, u32 cpu)
+{
+	u32 num = dev->ud.num_txqs, i;
+
+	for (i = 0; i < num; i++)
+		if (ipoib_vector_serves(dev->port->ca,
+					dev->ud.txqs[i]->qp.ch->vector, cpu))
+			return i;
+	return cpu % num;
+}
+
 /* Each CPU sends on a queue of its own, as far as there are so many. */
 static void ipoib_dev_spread(struct ipoib_dev *dev)
 {
@@ -787,7 +808,7 @@ static void ipoib_dev_spread(struct ipoib_dev *dev)
 	for (i = 0; i < num; i++) {
 		cpumask_clear(mask);
 		for_each_possible_cpu(cpu)
-			if (cpu % num == i)
+			if (ipoib_dev_cpu_queue(dev, cpu) == i)
 				cpumask_set_cpu(cpu, mask);
 		netif_set_xps_queue(dev->ndev, mask, i);
 	}
