@@ -98,7 +98,7 @@ void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 		if (!hrtimer_is_queued(&cq->mod_timer))
 			hrtimer_start(&cq->mod_timer,
 				      ns_to_ktime(cq->mod_period * 1000ULL),
-				      HRTIMER_MODE_REL_HARD);
+				      HRTIMER_MODE_REL_SOFT);
 		return;
 	}
 	cq->mod_pending = 0;
@@ -273,7 +273,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	cq->cpu = ibds_vector_cpu(attr->comp_vector);
 	cq->port = &dev->port[0];
 	hrtimer_setup(&cq->mod_timer, ibds_cq_mod_timer, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_REL_HARD);
+		      HRTIMER_MODE_REL_SOFT);
 	cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
 	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);
