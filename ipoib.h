@@ -10,6 +10,7 @@
 #define IPOIB_H
 
 #include <linux/completion.h>
+#include <linux/dim.h>
 #include <linux/ethtool.h>
 #include <linux/if_infiniband.h>
 #include <linux/jiffies.h>
@@ -212,6 +213,12 @@ enum ipoib_flush {
 	IPOIB_FLUSH_DONE,
 };
 
+/* Packets and their octets. */
+struct ipoib_count {
+	u64 packets;
+	u64 bytes;
+};
+
 #define IPOIB_MAX_CHANNELS	16
 
 /**
@@ -243,6 +250,9 @@ enum ipoib_flush {
  * @flushed: the barrier was passed
  * @qps: datagram QPs that receive here (port lock)
  * @users: of these, those of interfaces that are open (port lock)
+ * @irqs: interrupts for receives
+ * @rx: what was received, of all interfaces (NAPI)
+ * @dim: adapts how interrupts are held back
  * @wc: scratch of the poll function
  */
 struct ipoib_channel {
@@ -266,6 +276,9 @@ struct ipoib_channel {
 	struct completion flushed;
 	u32 qps;
 	u32 users;
+	u16 irqs;
+	struct ipoib_count rx;
+	struct dim dim;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };
 
@@ -290,6 +303,7 @@ struct ipoib_channel {
  * @num_channels: those there are
  * @rx_frames: interrupts are held back for so many receives at most (@lock)
  * @rx_usecs: or for so many microseconds (@lock)
+ * @rx_adaptive: each channel finds its own (@lock to write)
  * @used_channels: those that QPs are given, the first ones (@lock)
  * @cm: what connections share, NULL while no interface takes them (@lock)
  * @users: interfaces that are open; NAPI runs while it is not zero (@lock)
@@ -331,6 +345,7 @@ struct ipoib_port {
 	u32 num_channels;
 	u16 rx_frames;
 	u16 rx_usecs;
+	bool rx_adaptive;
 	u32 used_channels;
 	struct ipoib_cm_port *cm;
 
@@ -510,6 +525,7 @@ struct ipoib_txq {
 	u32 bql_packets;
 	u32 bql_bytes;
 	struct {
+		struct ipoib_count sent;
 		u64 reaps;
 		u64 errors;
 	} done;
@@ -533,6 +549,8 @@ struct ipoib_txq {
  * @check_loop: the HCA does not suppress own multicast
  * @max_sge: pieces a packet may have
  * @restarts: times the QPs were rebuilt
+ * @gone: what queues that are no more have sent (rtnl)
+ * @gone_stops: and how often they were full (rtnl)
  */
 struct ipoib_ud {
 	struct mutex lock;	/* state of the QPs, attachments */
@@ -548,6 +566,8 @@ struct ipoib_ud {
 	bool check_loop;
 	u32 max_sge;
 	u64 restarts;
+	struct ipoib_count gone;
+	u64 gone_stops;
 };
 
 /* ---- paths and neighbours: ipoib_path.c --------------------------------- */
@@ -752,6 +772,7 @@ struct ipoib_mcasts {
  * @mcast_mtu: IP MTU of the broadcast group
  * @admin_mtu: MTU the administrator asked for
  * @ud_mtu: largest MTU of datagrams on this port
+ * @rx: what was received, by channel, each written by that one's NAPI
  * @umcast: leave groups alone that user space joined
  * @connected: connected mode (rtnl and path_lock to write)
  * @cm: connections, NULL if the driver is built without them
@@ -781,6 +802,7 @@ struct ipoib_dev {
 	u32 mcast_mtu;
 	u32 admin_mtu;
 	u32 ud_mtu;
+	struct ipoib_count rx[IPOIB_MAX_CHANNELS];
 	bool umcast;
 	bool connected;
 	struct ipoib_cm *cm;
@@ -860,7 +882,8 @@ void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
 void ipoib_port_set_recvq(struct ipoib_port *port, u32 size);
-int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs);
+int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
+			      bool adaptive);
 void ipoib_port_set_channels(struct ipoib_port *port, u32 num);
 void ipoib_channel_pause(struct ipoib_channel *ch);
 void ipoib_channel_resume(struct ipoib_channel *ch);
@@ -896,7 +919,7 @@ void ipoib_tx_ring_free(struct ipoib_tx_ring *ring);
 int ipoib_tx_map(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
 		 struct ib_sge *sge, struct sk_buff *skb, u32 hlen);
 void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot);
-void ipoib_tx_count(struct net_device *ndev, u32 packets, u32 bytes);
+void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes);
 void ipoib_txq_handed(struct ipoib_txq *txq);
 void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm);
 int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker);
@@ -1069,6 +1092,7 @@ static inline void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev) { }
 extern struct rtnl_link_ops ipoib_link_ops;
 extern const struct attribute_group ipoib_sysfs_group;
 extern const struct ethtool_ops ipoib_ethtool_ops;
+extern const struct netdev_stat_ops ipoib_stat_ops;
 
 #if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG)
 void ipoib_fs_init(void);

@@ -4,6 +4,7 @@
  */
 #include <linux/ethtool.h>
 #include <linux/rhashtable.h>
+#include <net/netdev_queues.h>
 
 #include "ipoib.h"
 
@@ -54,7 +55,7 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 
 /* Of each transmit queue. */
 static const char * const ipoib_txq_stat_names[] = {
-	"posts", "stops", "completions", "errors", "interrupts_armed",
+	"packets", "bytes", "posts", "stops", "completions", "errors", "interrupts_armed",
 	"too_long", "map_errors", "post_errors",
 };
 
@@ -69,6 +70,7 @@ static int ipoib_get_sset_count(struct net_device *ndev, int set)
 	switch (set) {
 	case ETH_SS_STATS:
 		return ARRAY_SIZE(ipoib_stat_names) + IPOIB_CM_STATS +
+		       2 * ipoib_priv(ndev)->port->num_channels +
 		       ARRAY_SIZE(ipoib_txq_stat_names) *
 		       ipoib_priv(ndev)->ud.num_txqs;
 	case ETH_SS_PRIV_FLAGS:
@@ -86,6 +88,10 @@ static void ipoib_get_stat_names(struct net_device *ndev, u8 *data)
 	data += sizeof(ipoib_stat_names);
 	ipoib_cm_get_stat_names(data);
 	data += IPOIB_CM_STATS * ETH_GSTRING_LEN;
+	for (i = 0; i < ipoib_priv(ndev)->port->num_channels; i++) {
+		ethtool_sprintf(&data, "rx%u_packets", i);
+		ethtool_sprintf(&data, "rx%u_bytes", i);
+	}
 	for (i = 0; i < ipoib_priv(ndev)->ud.num_txqs; i++)
 		for (j = 0; j < ARRAY_SIZE(ipoib_txq_stat_names); j++)
 			ethtool_sprintf(&data, "tx%u_%s", i,
@@ -119,6 +125,8 @@ static u64 *ipoib_get_txq_stats(const struct ipoib_txq *txq, u64 *data)
 {
 	const u64 *first = data;
 
+	*data++ = READ_ONCE(txq->done.sent.packets);
+	*data++ = READ_ONCE(txq->done.sent.bytes);
 	*data++ = txq->stat.posts;
 	*data++ = txq->stat.stops;
 	*data++ = txq->done.reaps;
@@ -160,9 +168,61 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
 	ipoib_cm_get_stats(dev, data);
 	data += IPOIB_CM_STATS;
+	for (i = 0; i < port->num_channels; i++) {
+		*data++ = READ_ONCE(dev->rx[i].packets);
+		*data++ = READ_ONCE(dev->rx[i].bytes);
+	}
 	for (i = 0; i < dev->ud.num_txqs; i++)
 		data = ipoib_get_txq_stats(dev->ud.txqs[i], data);
 }
+
+/* ---- statistics of queues ----------------------------------------------- */
+
+/* A child has one queue, whatever the channels its connections receive in. */
+static void ipoib_get_queue_stats_rx(struct net_device *ndev, int index,
+				     struct netdev_queue_stats_rx *rx)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	u32 first = index, end = index + 1;
+
+	if (ipoib_is_child(dev))
+		end = dev->port->num_channels;
+	rx->packets = 0;
+	rx->bytes = 0;
+	for (; first < end; first++) {
+		rx->packets += READ_ONCE(dev->rx[first].packets);
+		rx->bytes += READ_ONCE(dev->rx[first].bytes);
+	}
+}
+
+static void ipoib_get_queue_stats_tx(struct net_device *ndev, int index,
+				     struct netdev_queue_stats_tx *tx)
+{
+	const struct ipoib_txq *txq = ipoib_priv(ndev)->ud.txqs[index];
+
+	tx->packets = READ_ONCE(txq->done.sent.packets);
+	tx->bytes = READ_ONCE(txq->done.sent.bytes);
+	tx->stop = READ_ONCE(txq->stat.stops);
+}
+
+static void ipoib_get_base_stats(struct net_device *ndev,
+				 struct netdev_queue_stats_rx *rx,
+				 struct netdev_queue_stats_tx *tx)
+{
+	const struct ipoib_ud *ud = &ipoib_priv(ndev)->ud;
+
+	rx->packets = 0;
+	rx->bytes = 0;
+	tx->packets = ud->gone.packets;
+	tx->bytes = ud->gone.bytes;
+	tx->stop = ud->gone_stops;
+}
+
+const struct netdev_stat_ops ipoib_stat_ops = {
+	.get_queue_stats_rx	= ipoib_get_queue_stats_rx,
+	.get_queue_stats_tx	= ipoib_get_queue_stats_tx,
+	.get_base_stats		= ipoib_get_base_stats,
+};
 
 /* ---- rings and channels ------------------------------------------------- */
 
@@ -275,6 +335,7 @@ static int ipoib_get_coalesce(struct net_device *ndev,
 
 	coal->rx_coalesce_usecs = port->rx_usecs;
 	coal->rx_max_coalesced_frames = port->rx_frames;
+	coal->use_adaptive_rx_coalesce = port->rx_adaptive;
 	return 0;
 }
 
@@ -288,7 +349,8 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 	int ret;
 
 	if (coal->rx_coalesce_usecs == port->rx_usecs &&
-	    coal->rx_max_coalesced_frames == port->rx_frames)
+	    coal->rx_max_coalesced_frames == port->rx_frames &&
+	    coal->use_adaptive_rx_coalesce == port->rx_adaptive)
 		return 0;
 	if (ipoib_is_child(dev)) {
 		NL_SET_ERR_MSG(extack, "Moderation belongs to the port: set it at the parent");
@@ -300,7 +362,8 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 		return -ERANGE;
 	}
 	ret = ipoib_port_set_moderation(port, coal->rx_max_coalesced_frames,
-					coal->rx_coalesce_usecs);
+					coal->rx_coalesce_usecs,
+					coal->use_adaptive_rx_coalesce);
 	if (ret == -EOPNOTSUPP)
 		NL_SET_ERR_MSG(extack, "The HCA has no moderation");
 	else if (ret)
@@ -310,7 +373,8 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 
 const struct ethtool_ops ipoib_ethtool_ops = {
 	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS |
-				     ETHTOOL_COALESCE_RX_MAX_FRAMES,
+				     ETHTOOL_COALESCE_RX_MAX_FRAMES |
+				     ETHTOOL_COALESCE_USE_ADAPTIVE_RX,
 	.get_drvinfo		= ipoib_get_drvinfo,
 	.get_link		= ethtool_op_get_link,
 	.get_link_ksettings	= ipoib_get_link_ksettings,

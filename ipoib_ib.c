@@ -290,12 +290,22 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 
 /* ---- receive path ------------------------------------------------------- */
 
-static void ipoib_rx_count(struct ipoib_rx_batch *batch)
+static void ipoib_count(struct ipoib_count *count, u32 packets, u32 bytes)
+{
+	WRITE_ONCE(count->packets, count->packets + packets);
+	WRITE_ONCE(count->bytes, count->bytes + bytes);
+}
+
+static void ipoib_rx_count(struct ipoib_channel *ch,
+			   struct ipoib_rx_batch *batch)
 {
 	struct pcpu_sw_netstats *stats;
 
 	if (!batch->packets)
 		return;
+	ipoib_count(&ch->rx, batch->packets, batch->bytes);
+	ipoib_count(&ipoib_priv(batch->ndev)->rx[ch->index], batch->packets,
+		    batch->bytes);
 	stats = this_cpu_ptr(batch->ndev->tstats);
 	u64_stats_update_begin(&stats->syncp);
 	u64_stats_add(&stats->rx_packets, batch->packets);
@@ -454,7 +464,7 @@ void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
 	skb->protocol = proto;
 	skb->dev = ndev;
 	if (batch->ndev != ndev) {
-		ipoib_rx_count(batch);
+		ipoib_rx_count(ch, batch);
 		batch->ndev = ndev;
 	}
 	batch->packets++;
@@ -565,7 +575,7 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
 			done += max(n, 0);
 		}
 	}
-	ipoib_rx_count(&batch);
+	ipoib_rx_count(ch, &batch);
 	return done;
 }
 
@@ -620,16 +630,19 @@ void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot)
 
 /**
  * ipoib_tx_count - count packets that were sent
- * @ndev: interface
+ * @txq: queue
  * @packets: how many
  * @bytes: their octets
  *
- * Context: BHs disabled.
+ * Context: the channel's NAPI, or BHs disabled while that does not know the
+ * queue.
  */
-void ipoib_tx_count(struct net_device *ndev, u32 packets, u32 bytes)
+void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 {
-	struct pcpu_sw_netstats *stats = this_cpu_ptr(ndev->tstats);
+	struct pcpu_sw_netstats *stats =
+		this_cpu_ptr(txq->qp.dev->ndev->tstats);
 
+	ipoib_count(&txq->done.sent, packets, bytes);
 	u64_stats_update_begin(&stats->syncp);
 	u64_stats_add(&stats->tx_packets, packets);
 	u64_stats_add(&stats->tx_bytes, bytes);
@@ -653,7 +666,7 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 	if (!packets)
 		return;
 
-	ipoib_tx_count(txq->qp.dev->ndev, packets, bytes);
+	ipoib_tx_count(txq, packets, bytes);
 
 	/* Pairs with READ_ONCE() in ipoib_txq_free() */
 	WRITE_ONCE(txq->tail, tail);
@@ -784,6 +797,16 @@ static bool ipoib_rx_arm(struct ipoib_channel *ch)
 	return missed;
 }
 
+/* How has it been going since interrupts were last held back otherwise? */
+static noinline void ipoib_channel_adapt(struct ipoib_channel *ch)
+{
+	struct dim_sample sample = { };
+
+	dim_update_sample(READ_ONCE(ch->irqs), ch->rx.packets, ch->rx.bytes,
+			  &sample);
+	net_dim(&ch->dim, &sample);
+}
+
 /**
  * ipoib_poll - NAPI of a channel
  * @napi: &ipoib_channel.napi
@@ -815,6 +838,8 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 		ipoib_poll_flush(ch, done + reaped, empty);
 
 	if (done < budget && napi_complete_done(napi, done)) {
+		if (unlikely(READ_ONCE(ch->port->rx_adaptive)))
+			ipoib_channel_adapt(ch);
 		if (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush)))
 			napi_schedule(napi);
 	}
@@ -1142,6 +1167,17 @@ static void ipoib_txq_destroy(struct ipoib_txq *txq)
 	kfree(txq->rc);
 	/* Who looks for an own QPN may have found it. */
 	kfree_rcu(txq, rcu);
+}
+
+/* Destroy a queue that was in use; what it did is remembered. */
+static void ipoib_txq_bury(struct ipoib_txq *txq)
+{
+	struct ipoib_ud *ud = &txq->qp.dev->ud;
+
+	ud->gone.packets += txq->done.sent.packets;
+	ud->gone.bytes += txq->done.sent.bytes;
+	ud->gone_stops += txq->stat.stops;
+	ipoib_txq_destroy(txq);
 }
 
 static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
@@ -1671,7 +1707,7 @@ void ipoib_ud_swap(struct ipoib_dev *dev, struct ipoib_txq **spare)
 	mutex_unlock(&dev->port->lock);
 	mutex_unlock(&ud->lock);
 	for (i = 0; i < ud->num_txqs; i++)
-		ipoib_txq_destroy(spare[i]);
+		ipoib_txq_bury(spare[i]);
 }
 
 /**
@@ -1744,7 +1780,7 @@ void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
 		mutex_lock(&port->lock);
 		WRITE_ONCE(ud->txqs[--ud->num_txqs], NULL);
 		mutex_unlock(&port->lock);
-		ipoib_txq_destroy(txq);
+		ipoib_txq_bury(txq);
 	}
 }
 

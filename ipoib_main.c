@@ -775,23 +775,17 @@ static int ipoib_dev_change_txqs(struct ipoib_dev *dev, u32 num)
 	return ret;
 }
 
-/* Does a completion vector interrupt that CPU, as far as one can tell? */
-static bool ipoib_vector_serves(struct ib_device *ca, u32 vector, u32 cpu)
-{
-	const struct cpumask *mask = ib_get_vector_affinity(ca, vector);
-
-	return mask ? cpumask_test_cpu(cpu, mask) :
-		      cpu % ca->num_comp_vectors == vector;
-}
-
-/* A queue that completes where it was posted, or any. */
+/*
+ * A queue that completes where it was posted, or any.  HCAs spread their
+ * vectors over the CPUs in turn; there is no way to ask.
+ */
 static u32 ipoib_dev_cpu_queue(struct ipoib_dev *dev, u32 cpu)
 {
+	u32 vector = cpu % dev->port->ca->num_comp_vectors;
 	u32 num = dev->ud.num_txqs, i;
 
 	for (i = 0; i < num; i++)
-		if (ipoib_vector_serves(dev->port->ca,
-					dev->ud.txqs[i]->qp.ch->vector, cpu))
+		if (dev->ud.txqs[i]->qp.ch->vector == vector)
 			return i;
 	return cpu % num;
 }
@@ -1056,6 +1050,22 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 	return ipoib_set_mtu_range(dev);
 }
 
+/* The stack shows which NAPI serves a queue: of the parent, who owns them. */
+static void ipoib_dev_link_napis(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	u32 i;
+
+	if (ipoib_is_child(dev))
+		return;
+	for (i = 0; i < port->num_channels; i++)
+		netif_queue_set_napi(dev->ndev, i, NETDEV_QUEUE_TYPE_RX,
+				     &port->channels[i]->napi);
+	for (i = 0; i < dev->ud.num_txqs; i++)
+		netif_queue_set_napi(dev->ndev, i, NETDEV_QUEUE_TYPE_TX,
+				     &dev->ud.txqs[i]->qp.ch->napi);
+}
+
 /* The interface gets its QPs and with them its address. */
 static int ipoib_init(struct net_device *ndev)
 {
@@ -1081,6 +1091,7 @@ static int ipoib_init(struct net_device *ndev)
 	if (ret)
 		goto err_ud;
 	ipoib_dev_spread(dev);
+	ipoib_dev_link_napis(dev);
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
 	dev_addr_set(ndev, addr);
@@ -1155,6 +1166,7 @@ void ipoib_setup(struct net_device *ndev)
 	ndev->netdev_ops = &ipoib_netdev_ops;
 	ndev->header_ops = &ipoib_header_ops;
 	ndev->ethtool_ops = &ipoib_ethtool_ops;
+	ndev->stat_ops = &ipoib_stat_ops;
 	ndev->sysfs_groups[0] = &ipoib_sysfs_group;
 	ndev->priv_destructor = ipoib_destructor;
 	ndev->type = ARPHRD_INFINIBAND;

@@ -34,6 +34,7 @@ static void ipoib_cq_handler(struct ib_cq *cq, void *ctx)
 {
 	struct ipoib_channel *ch = ctx;
 
+	WRITE_ONCE(ch->irqs, ch->irqs + 1);
 	napi_schedule_irqoff(&ch->napi);
 }
 
@@ -85,7 +86,8 @@ static void ipoib_cq_destroy(struct ipoib_cq *cq)
 
 static int ipoib_cq_moderate(struct ipoib_cq *cq, const struct ipoib_port *port)
 {
-	if (!port->rx_frames && !port->rx_usecs && !cq->moderated)
+	if (!port->rx_frames && !port->rx_usecs && !port->rx_adaptive &&
+	    !cq->moderated)
 		return 0;
 	cq->moderated = true;
 	return rdma_set_cq_moderation(cq->ib, port->rx_frames, port->rx_usecs);
@@ -403,6 +405,24 @@ void ipoib_channel_detach(struct ipoib_channel *ch)
 	mutex_unlock(&ch->port->lock);
 }
 
+/* DIM has found something better. */
+static void ipoib_channel_dim_work(struct work_struct *work)
+{
+	struct dim *dim = container_of(work, struct dim, work);
+	struct ipoib_channel *ch = container_of(dim, struct ipoib_channel, dim);
+	struct ipoib_port *port = ch->port;
+	struct dim_cq_moder moder;
+	struct ipoib_cq *cq;
+
+	moder = net_dim_get_rx_moderation(dim->mode, dim->profile_ix);
+	mutex_lock(&port->lock);
+	if (port->rx_adaptive)
+		list_for_each_entry(cq, &ch->rx_cqs.list, entry)
+			rdma_set_cq_moderation(cq->ib, moder.pkts, moder.usec);
+	mutex_unlock(&port->lock);
+	dim->state = DIM_START_MEASURE;
+}
+
 static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 						  u32 index, u32 vector)
 {
@@ -417,6 +437,8 @@ static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 	INIT_LIST_HEAD(&ch->rx_cqs.list);
 	INIT_LIST_HEAD(&ch->tx_cqs.list);
 	INIT_DELAYED_WORK(&ch->cq_work, ipoib_cq_work);
+	INIT_WORK(&ch->dim.work, ipoib_channel_dim_work);
+	ch->dim.mode = DIM_CQ_PERIOD_MODE_START_FROM_EQE;
 	INIT_LIST_HEAD(&ch->dirty);
 	init_llist_head(&ch->bql);
 	init_completion(&ch->flushed);
@@ -430,6 +452,7 @@ static void ipoib_channel_destroy(struct ipoib_channel *ch)
 	if (ch->rxq.srq)
 		ib_destroy_srq(ch->rxq.srq);
 	cancel_delayed_work_sync(&ch->cq_work);
+	cancel_work_sync(&ch->dim.work);
 	ipoib_cq_destroy_all(&ch->tx_cqs);
 	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
@@ -573,25 +596,26 @@ static int ipoib_port_moderate(struct ipoib_port *port)
  * @port: port
  * @frames: until there are so many
  * @usecs: or so much time has gone by
+ * @adaptive: as DIM finds out to be good, instead
  *
  * Context: process; takes the port's lock.
  * Return: 0, -EOPNOTSUPP if the HCA can't, or what it says; then all is as
  *	before
  */
-int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs)
+int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
+			      bool adaptive)
 {
-	u16 old_frames, old_usecs;
 	int ret;
 
 	mutex_lock(&port->lock);
-	old_frames = port->rx_frames;
-	old_usecs = port->rx_usecs;
-	port->rx_frames = frames;
-	port->rx_usecs = usecs;
+	swap(port->rx_frames, frames);
+	swap(port->rx_usecs, usecs);
+	swap(port->rx_adaptive, adaptive);
 	ret = ipoib_port_moderate(port);
 	if (ret) {
-		port->rx_frames = old_frames;
-		port->rx_usecs = old_usecs;
+		swap(port->rx_frames, frames);
+		swap(port->rx_usecs, usecs);
+		swap(port->rx_adaptive, adaptive);
 		ipoib_port_moderate(port);
 	}
 	mutex_unlock(&port->lock);

@@ -188,7 +188,7 @@ static void ipoib_rc_retire(struct ipoib_conn *conn, u32 end, int budget)
 		bytes += slot->bytes;
 		napi_consume_skb(slot->skb, budget);
 	}
-	ipoib_tx_count(conn->qp.dev->ndev, packets, bytes);
+	ipoib_tx_count(txq, packets, bytes);
 	/* Pairs with READ_ONCE() in ipoib_rc_free() */
 	WRITE_ONCE(conn->tail, tail);
 	WRITE_ONCE(txq->rc_done, txq->rc_done + packets);

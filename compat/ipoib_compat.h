@@ -51,6 +51,49 @@ struct rtnl_newlink_params {
 #define MODULE_IMPORT_NS(ns)	static_assert(sizeof(ns))
 #endif
 
+/* 6.13: a sample is handed over by its address. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#include <linux/dim.h>
+
+#define net_dim(dim, sample)	net_dim(dim, *(sample))
+#endif
+
+/* 6.10: statistics of queues, which nobody asks for on older ones */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#include <linux/types.h>
+
+struct netdev_queue_stats_rx {
+	u64 packets;
+	u64 bytes;
+};
+
+struct netdev_queue_stats_tx {
+	u64 packets;
+	u64 bytes;
+	u64 stop;
+};
+
+struct netdev_stat_ops {
+	void (*get_queue_stats_rx)(struct net_device *ndev, int index,
+				   struct netdev_queue_stats_rx *rx);
+	void (*get_queue_stats_tx)(struct net_device *ndev, int index,
+				   struct netdev_queue_stats_tx *tx);
+	void (*get_base_stats)(struct net_device *ndev,
+			       struct netdev_queue_stats_rx *rx,
+			       struct netdev_queue_stats_tx *tx);
+};
+
+static const struct netdev_stat_ops *ipoib_compat_stat_ops __maybe_unused;
+
+/* What is assigned to it goes elsewhere. */
+#define stat_ops	watchdog_timeo += 0, ipoib_compat_stat_ops
+#endif
+
+/* 6.8: which NAPI serves a queue */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#define netif_queue_set_napi(ndev, index, type, napi)	((void)(napi))
+#endif
+
 /* 6.6: the bounds of a flexible array */
 #ifndef __counted_by
 #define __counted_by(member)
