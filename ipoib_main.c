@@ -1090,7 +1090,6 @@ static int ipoib_init(struct net_device *ndev)
 					1 : dev->port->num_channels);
 	if (ret)
 		goto err_ud;
-	ipoib_dev_spread(dev);
 	ipoib_dev_link_napis(dev);
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
@@ -1186,7 +1185,7 @@ void ipoib_setup(struct net_device *ndev)
 	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
 }
 
-/* debugfs files are named as the interface is. */
+/* What an interface has while it is registered; debugfs by its name. */
 static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 			      void *ptr)
 {
@@ -1195,10 +1194,13 @@ static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 	if (ndev->netdev_ops != &ipoib_netdev_ops)
 		return NOTIFY_DONE;
 	switch (event) {
+	case NETDEV_REGISTER:
+		/* What XPS has is freed when it is unregistered, only then. */
+		ipoib_dev_spread(ipoib_priv(ndev));
+		ipoib_fs_add(ipoib_priv(ndev));
+		break;
 	case NETDEV_CHANGENAME:
 		ipoib_fs_del(ipoib_priv(ndev));
-		fallthrough;
-	case NETDEV_REGISTER:
 		ipoib_fs_add(ipoib_priv(ndev));
 		break;
 	case NETDEV_UNREGISTER:
