@@ -441,12 +441,14 @@ struct ipoib_tx_map {
  * @ca: HCA
  * @slots: @size packets
  * @map: pieces of slot n at n * IPOIB_MAX_SGE; NULL with virtual DMA
+ * @hdrs: pages with headers of segments, see ipoib_tso.c
  * @size: a power of two
  */
 struct ipoib_tx_ring {
 	struct ib_device *ca;
 	struct ipoib_tx_slot *slots;
 	struct ipoib_tx_map *map;
+	void **hdrs;
 	u32 size;
 };
 
@@ -548,6 +550,8 @@ struct ipoib_txq {
  * @lid: own LID, to recognise own multicast that comes back
  * @check_loop: the HCA does not suppress own multicast
  * @max_sge: pieces a packet may have
+ * @csum: the HCA makes checksums of TCP and UDP over IPv4
+ * @lso: the HCA cuts TCP over IPv4
  * @restarts: times the QPs were rebuilt
  * @gone: what queues that are no more have sent (rtnl)
  * @gone_stops: and how often they were full (rtnl)
@@ -565,6 +569,8 @@ struct ipoib_ud {
 	u16 lid;
 	bool check_loop;
 	u32 max_sge;
+	bool csum;
+	bool lso;
 	u64 restarts;
 	struct ipoib_count gone;
 	u64 gone_stops;
@@ -939,8 +945,28 @@ int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey);
 int ipoib_ud_pkey_moved(struct ipoib_dev *dev);
 netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			  struct ipoib_ah *ah, u32 qpn);
+bool ipoib_tx_sge(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
+		  struct ib_sge *sge, u64 addr, u32 len);
+u32 ipoib_txq_free(const struct ipoib_txq *txq);
+void ipoib_txq_post(struct ipoib_txq *txq);
+void ipoib_txq_sent(struct ipoib_txq *txq, u32 bytes);
+void ipoib_ud_address(struct ipoib_txq *txq, struct ipoib_tx_wr *w,
+		      struct ipoib_ah *ah, u32 qpn);
 void ipoib_txq_flush(struct ipoib_txq *txq);
 void ipoib_txq_kick(struct ipoib_txq *txq);
+
+/* The next place in the ring. */
+static inline struct ipoib_tx_slot *ipoib_txq_slot(struct ipoib_txq *txq)
+{
+	return &txq->ring.slots[txq->head & (txq->ring.size - 1)];
+}
+
+/* ---- ipoib_tso.c -------------------------------------------------------- */
+
+u32 ipoib_tso_pages(u32 size);
+bool ipoib_tso_fits(const struct ipoib_dev *dev, const struct sk_buff *skb);
+void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
+		    struct ipoib_ah *ah, u32 qpn);
 
 /* ---- ipoib_path.c ------------------------------------------------------- */
 

@@ -605,7 +605,11 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 
 /* ---- transmit completions ----------------------------------------------- */
 
-static u32 ipoib_txq_free(const struct ipoib_txq *txq)
+/**
+ * ipoib_txq_free - places in the ring of a queue
+ * @txq: queue
+ */
+u32 ipoib_txq_free(const struct ipoib_txq *txq)
 {
 	return ipoib_ring_free(txq->ring.size, txq->head, READ_ONCE(txq->tail));
 }
@@ -672,7 +676,7 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 	WRITE_ONCE(txq->tail, tail);
 	txq->done.reaps++;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
-				   ipoib_txq_free(txq), txq->ring.size / 4,
+				   ipoib_txq_free(txq), txq->ring.size / 2,
 				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
@@ -752,7 +756,7 @@ static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
 	txq->bql_packets += packets;
 	txq->bql_bytes += bytes;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
-				   ipoib_txq_free(txq), txq->ring.size / 4,
+				   ipoib_txq_free(txq), txq->ring.size / 2,
 				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
@@ -899,7 +903,11 @@ static void ipoib_txq_timer(struct timer_list *t)
 	mod_timer(&txq->timer, jiffies + txq->idle);
 }
 
-static void ipoib_txq_post(struct ipoib_txq *txq)
+/**
+ * ipoib_txq_post - post the chain of a queue
+ * @txq: queue with requests not yet posted, its TX lock held
+ */
+void ipoib_txq_post(struct ipoib_txq *txq)
 {
 	struct ipoib_tx_wr *last = &txq->chain[txq->chained - 1];
 	const struct ib_send_wr *bad;
@@ -949,10 +957,17 @@ void ipoib_txq_kick(struct ipoib_txq *txq)
 		ipoib_txq_flush(txq);
 }
 
-/* Note a piece of the request under construction. */
-static bool ipoib_tx_sge(struct ipoib_tx_ring *ring,
-			 struct ipoib_tx_slot *slot, struct ib_sge *sge,
-			 u64 addr, u32 len)
+/**
+ * ipoib_tx_sge - note a piece of the request under construction
+ * @ring: ring it goes to
+ * @slot: its slot
+ * @sge: result
+ * @addr: DMA address
+ * @len: octets
+ * Return: false if @addr is not valid
+ */
+bool ipoib_tx_sge(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
+		  struct ib_sge *sge, u64 addr, u32 len)
 {
 	struct ipoib_tx_map *map;
 
@@ -1023,6 +1038,68 @@ static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
 	return hlen;
 }
 
+/* Have the HCA make the checksum of a packet, or make it here. */
+static int ipoib_tx_csum(const struct ipoib_dev *dev, struct sk_buff *skb)
+{
+	const struct iphdr *ip = (const void *)(skb->data + IPOIB_ENCAP_LEN);
+	const struct ipoib_encap *encap = (const void *)skb->data;
+
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return 0;
+	/* It finds the transport header by itself, behind IPv4's. */
+	if (likely(dev->ud.csum && encap->proto == htons(ETH_P_IP) &&
+		   skb_checksum_start_offset(skb) ==
+		   IPOIB_ENCAP_LEN + ip->ihl * 4 &&
+		   (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP)))
+		return IB_SEND_IP_CSUM;
+	return skb_checksum_help(skb);
+}
+
+/**
+ * ipoib_ud_address - say where a datagram goes
+ * @txq: queue, its TX lock held
+ * @w: request, to be the next
+ * @ah: where to, valid under RCU
+ * @qpn: QP there
+ */
+void ipoib_ud_address(struct ipoib_txq *txq, struct ipoib_tx_wr *w,
+		      struct ipoib_ah *ah, u32 qpn)
+{
+	const struct ipoib_ud *ud = &txq->qp.dev->ud;
+
+	w->ud.wr.wr_id = txq->head;
+	w->ud.ah = ah->ib;
+	w->ud.remote_qpn = qpn;
+	w->ud.remote_qkey = ud->qkey;
+	w->ud.pkey_index = ud->pkey_index;
+}
+
+/**
+ * ipoib_txq_sent - a packet is in the chain
+ * @txq: queue, its TX lock held
+ * @bytes: those that BQL has not been told of yet
+ *
+ * The queue stops while there is no room for a packet to be cut.
+ */
+void ipoib_txq_sent(struct ipoib_txq *txq, u32 bytes)
+{
+	u32 size = txq->ring.size;
+	bool kick;
+
+	kick = __netdev_tx_sent_queue(txq->nq, bytes, netdev_xmit_more());
+	/* Two places are for a packet that broke and the marker of a drain. */
+	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq),
+					   ipoib_tso_segs(size) + 2,
+					   size / 2))) {
+		txq->stat.stops++;
+		kick = true;
+	}
+	if (kick)
+		ipoib_txq_flush(txq);
+	else if (txq->chained == IPOIB_POST_BATCH)
+		ipoib_txq_post(txq);
+}
+
 /**
  * ipoib_ud_send - send a packet as datagram
  * @txq: queue, its TX lock held
@@ -1034,11 +1111,10 @@ static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
 netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			  struct ipoib_ah *ah, u32 qpn)
 {
-	struct ipoib_tx_slot *slot = &txq->ring.slots[txq->head & (txq->ring.size - 1)];
 	struct ipoib_tx_wr *w = &txq->chain[txq->chained];
+	struct ipoib_tx_slot *slot = ipoib_txq_slot(txq);
 	struct ipoib_dev *dev = txq->qp.dev;
-	int hlen = 0, n;
-	bool kick;
+	int hlen = 0, flags = 0, n;
 
 	if (unlikely(dev->connected) && !ipoib_cm_fit_datagram(txq, skb)) {
 		ipoib_txq_kick(txq);
@@ -1047,15 +1123,23 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	__skb_pull(skb, INFINIBAND_ALEN);
 	if (unlikely(!READ_ONCE(dev->ud.running)))
 		goto drop;
-	if (skb_is_gso(skb)) {
+	if (!skb_is_gso(skb)) {
+		if (unlikely(skb->len > dev->ud.max_len)) {
+			txq->stat.too_long++;
+			goto drop;
+		}
+		flags = ipoib_tx_csum(dev, skb);
+		if (unlikely(flags < 0))
+			goto drop;
+		w->ud.wr.opcode = IB_WR_SEND;
+	} else if (dev->ud.lso && skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4) {
 		hlen = ipoib_tx_lso(&w->ud, skb);
 		if (unlikely(hlen < 0))
 			goto drop;
-	} else if (unlikely(skb->len > dev->ud.max_len)) {
-		txq->stat.too_long++;
-		goto drop;
+		flags = IB_SEND_IP_CSUM;
 	} else {
-		w->ud.wr.opcode = IB_WR_SEND;
+		ipoib_tso_send(txq, skb, ah, qpn);
+		return NETDEV_TX_OK;
 	}
 
 	n = ipoib_tx_map(&txq->ring, slot, w->sge, skb, hlen);
@@ -1064,13 +1148,8 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 		goto drop;
 	}
 	w->ud.wr.num_sge = n;
-	w->ud.wr.wr_id = txq->head;
-	w->ud.wr.send_flags = skb->ip_summed == CHECKSUM_PARTIAL ?
-			      IB_SEND_IP_CSUM : 0;
-	w->ud.ah = ah->ib;
-	w->ud.remote_qpn = qpn;
-	w->ud.remote_qkey = dev->ud.qkey;
-	w->ud.pkey_index = dev->ud.pkey_index;
+	w->ud.wr.send_flags = flags;
+	ipoib_ud_address(txq, w, ah, qpn);
 
 	slot->skb = skb;
 	slot->bytes = skb->len;
@@ -1079,17 +1158,7 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 
 	ipoib_dbg_data(dev, "%u octets to QPN %#x\n", skb->len, qpn);
 	skb_tx_timestamp(skb);
-	kick = __netdev_tx_sent_queue(txq->nq, skb->len, netdev_xmit_more());
-	/* The last place is for the marker of a drain. */
-	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq), 2,
-					   txq->ring.size / 4))) {
-		txq->stat.stops++;
-		kick = true;
-	}
-	if (kick)
-		ipoib_txq_flush(txq);
-	else if (txq->chained == IPOIB_POST_BATCH)
-		ipoib_txq_post(txq);
+	ipoib_txq_sent(txq, skb->len);
 	return NETDEV_TX_OK;
 
 drop:
@@ -1129,10 +1198,12 @@ int ipoib_tx_ring_alloc(struct ipoib_tx_ring *ring, struct ib_device *ca,
 	ring->ca = ca;
 	ring->size = size;
 	ring->slots = kvzalloc_objs(*ring->slots, size);
+	ring->hdrs = kcalloc(ipoib_tso_pages(size), sizeof(*ring->hdrs),
+			     GFP_KERNEL);
 	if (!ib_uses_virt_dma(ca))
 		ring->map = kvcalloc(size, IPOIB_MAX_SGE * sizeof(*ring->map),
 				     GFP_KERNEL);
-	if (ring->slots && (ring->map || ib_uses_virt_dma(ca)))
+	if (ring->slots && ring->hdrs && (ring->map || ib_uses_virt_dma(ca)))
 		return 0;
 	ipoib_tx_ring_free(ring);
 	return -ENOMEM;
@@ -1144,8 +1215,14 @@ int ipoib_tx_ring_alloc(struct ipoib_tx_ring *ring, struct ib_device *ca,
  */
 void ipoib_tx_ring_free(struct ipoib_tx_ring *ring)
 {
+	u32 i;
+
+	for (i = 0; ring->hdrs && i < ipoib_tso_pages(ring->size); i++)
+		free_page((unsigned long)ring->hdrs[i]);
+	kfree(ring->hdrs);
 	kvfree(ring->slots);
 	kvfree(ring->map);
+	ring->hdrs = NULL;
 	ring->slots = NULL;
 	ring->map = NULL;
 }
@@ -1375,6 +1452,7 @@ err_free_txq:
  */
 int ipoib_ud_create(struct ipoib_dev *dev)
 {
+	const struct ib_device_attr *attrs = &dev->port->ca->attrs;
 	struct ipoib_channel *ch;
 	int ret;
 
@@ -1382,8 +1460,9 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 	if (IS_ERR(ch))
 		return PTR_ERR(ch);
 	mutex_init(&dev->ud.lock);
-	dev->ud.max_sge = min_t(u32, dev->port->ca->attrs.max_send_sge,
-				IPOIB_MAX_SGE);
+	dev->ud.max_sge = min_t(u32, attrs->max_send_sge, IPOIB_MAX_SGE);
+	dev->ud.csum = attrs->device_cap_flags & IB_DEVICE_UD_IP_CSUM;
+	dev->ud.lso = dev->ud.csum && attrs->kernel_cap_flags & IBK_UD_TSO;
 	ret = ipoib_ud_create_first(dev, ch);
 	if (ret) {
 		ipoib_channel_detach(ch);

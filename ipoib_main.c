@@ -197,8 +197,13 @@ static netdev_features_t ipoib_features_check(struct sk_buff *skb,
 	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge) &&
 	    !(dev->connected && dev->ud.max_sge >= IPOIB_REPACK_SGE))
 		features &= ~(NETIF_F_SG | NETIF_F_GSO_MASK);
-	if (dev->connected && skb_is_gso(skb))
-		features = ipoib_neigh_features(dev, skb, features);
+	if (!skb_is_gso(skb))
+		return features;
+	if (dev->connected)
+		return ipoib_neigh_features(dev, skb, features);
+	if (!(dev->ud.lso && skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4) &&
+	    !ipoib_tso_fits(dev, skb))
+		features &= ~NETIF_F_GSO_MASK;
 	return features;
 }
 
@@ -584,13 +589,12 @@ static netdev_features_t ipoib_datagram_offloads(const struct ib_device *ca)
 {
 	netdev_features_t features = 0;
 
+	/* What the HCA does not do is done when a packet is sent. */
 	if (ca->attrs.max_send_sge > 1)
-		features |= NETIF_F_SG;
-	if (ca->attrs.device_cap_flags & IB_DEVICE_UD_IP_CSUM) {
-		features |= NETIF_F_IP_CSUM | NETIF_F_RXCSUM;
-		if (ca->attrs.kernel_cap_flags & IBK_UD_TSO)
-			features |= NETIF_F_TSO;
-	}
+		features |= NETIF_F_SG | NETIF_F_HW_CSUM | NETIF_F_TSO |
+			    NETIF_F_TSO6;
+	if (ca->attrs.device_cap_flags & IB_DEVICE_UD_IP_CSUM)
+		features |= NETIF_F_HW_CSUM | NETIF_F_RXCSUM;
 	return features;
 }
 
@@ -608,6 +612,19 @@ static netdev_features_t ipoib_connected_offloads(struct ipoib_dev *dev)
 		features |= NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN |
 			    NETIF_F_GSO_UDP_L4;
 	return features;
+}
+
+/*
+ * A packet to be cut here needs so many places in the ring; TCP makes none
+ * that is longer.
+ */
+static void ipoib_dev_limit_segs(struct ipoib_dev *dev)
+{
+	u32 size = dev->ud.txqs[0]->ring.size;
+	bool here = !dev->connected && !dev->ud.lso;
+
+	netif_set_tso_max_segs(dev->ndev, here ? ipoib_tso_segs(size) :
+						 GSO_MAX_SEGS);
 }
 
 /**
@@ -632,6 +649,7 @@ void ipoib_dev_update_features(struct ipoib_dev *dev)
 	ndev->features &= ~(old & ~new);
 	ndev->wanted_features = (ndev->wanted_features & ~(old & ~new)) |
 				(new & ~old);
+	ipoib_dev_limit_segs(dev);
 	netdev_update_features(ndev);
 }
 
@@ -867,8 +885,10 @@ int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
 	WRITE_ONCE(dev->announce, true);
 unlock:
 	mutex_unlock(&dev->lock);
-	if (!ret)
+	if (!ret) {
+		ipoib_dev_limit_segs(dev);
 		ipoib_dev_sync_link(dev);
+	}
 	return ret;
 }
 
@@ -1091,6 +1111,7 @@ static int ipoib_init(struct net_device *ndev)
 	if (ret)
 		goto err_ud;
 	ipoib_dev_link_napis(dev);
+	ipoib_dev_limit_segs(dev);
 	ipoib_dev_read_port(dev);
 	ipoib_dev_addr(dev, addr);
 	dev_addr_set(ndev, addr);

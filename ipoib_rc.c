@@ -139,8 +139,6 @@ netdev_features_t ipoib_link_features(struct ipoib_link *link,
 bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb)
 {
 	struct ipoib_dev *dev = txq->qp.dev;
-	bool csum = dev->port->ca->attrs.device_cap_flags &
-		    IB_DEVICE_UD_IP_CSUM;
 
 	if (unlikely(!ipoib_fits_datagram(dev, skb))) {
 		if (skb_is_gso(skb))
@@ -150,11 +148,6 @@ bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb)
 		return false;
 	}
 	if (skb_shinfo(skb)->nr_frags >= dev->ud.max_sge && skb_linearize(skb))
-		goto drop;
-	if (skb->ip_summed != CHECKSUM_PARTIAL ||
-	    (csum && ipoib_skb_proto(skb) == htons(ETH_P_IP)))
-		return true;
-	if (skb_is_gso(skb) || skb_checksum_help(skb))
 		goto drop;
 	return true;
 

@@ -179,6 +179,13 @@ static inline bool ipoib_ring_passed(u32 tail, u32 mark)
 /* ---- sizes -------------------------------------------------------------- */
 
 #define IPOIB_SENDQ_MIN		64	/* packets */
+
+/* Segments of a packet that is cut in the driver, in a queue of @size. */
+static inline u32 ipoib_tso_segs(u32 size)
+{
+	return size / 3;
+}
+
 #define IPOIB_RX_HEAD		2048	/* octets after the GRH in the head */
 
 u32 ipoib_queue_size(u32 size, u32 least, u32 most);

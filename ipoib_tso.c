@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Cutting TCP packets into datagrams, where the HCA does not
+ *
+ * HCAs cut TCP over IPv4 at most, and some nothing.  The stack would make a
+ * packet of each segment; here a segment is a request: a header of its own,
+ * in memory that belongs to its place in the ring, and a part of the one
+ * packet, which goes when the last of them completes.
+ *
+ * Checksums that the HCA does not know are made on the way.
+ */
+#include <linux/tcp.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/tso.h>
+
+#include "ipoib.h"
+
+#define IPOIB_TSO_HDR		128	/* encapsulation, IP and TCP at most */
+#define IPOIB_TSO_PER_PAGE	((u32)(PAGE_SIZE / IPOIB_TSO_HDR))
+
+/* ---- headers ------------------------------------------------------------ */
+
+/**
+ * ipoib_tso_pages - how many pages the headers of a ring need
+ * @size: packets it holds
+ */
+u32 ipoib_tso_pages(u32 size)
+{
+	return DIV_ROUND_UP(size, IPOIB_TSO_PER_PAGE);
+}
+
+/* The header of a place in the ring; its memory is there once it was used. */
+static void *ipoib_tso_hdr(struct ipoib_tx_ring *ring, u32 seq)
+{
+	u32 index = seq & (ring->size - 1);
+	void **page = &ring->hdrs[index / IPOIB_TSO_PER_PAGE];
+
+	if (unlikely(!*page)) {
+		*page = (void *)__get_free_page(GFP_ATOMIC | __GFP_NOWARN);
+		if (!*page)
+			return NULL;
+	}
+	return *page + index % IPOIB_TSO_PER_PAGE * IPOIB_TSO_HDR;
+}
+
+static bool ipoib_tso_have_hdrs(struct ipoib_txq *txq, u32 segs)
+{
+	u32 i;
+
+	for (i = 0; i < segs; i++)
+		if (unlikely(!ipoib_tso_hdr(&txq->ring, txq->head + i)))
+			return false;
+	return true;
+}
+
+/* ---- segments ----------------------------------------------------------- */
+
+/**
+ * struct ipoib_tso - a packet that is being cut
+ * @state: how far it has come
+ * @skb: packet, from its encapsulation on
+ * @hlen: octets of headers
+ * @hca_csum: the HCA makes the checksums
+ */
+struct ipoib_tso {
+	struct tso_t state;
+	struct sk_buff *skb;
+	u32 hlen;
+	bool hca_csum;
+};
+
+/* Finish the header of a segment; @csum is that of its @len octets of data. */
+static void ipoib_tso_csum(struct ipoib_tso *tso, void *hdr, u32 len,
+			   __wsum csum)
+{
+	u32 start = skb_transport_offset(tso->skb);
+	struct tcphdr *tcp = hdr + start;
+	u32 tcp_len = len + tso->hlen - start;
+
+	tcp->check = 0;
+	csum = csum_partial(tcp, tso->hlen - start, csum);
+	if (tso->state.ipv6) {
+		struct ipv6hdr *ip6 = hdr + skb_network_offset(tso->skb);
+
+		tcp->check = csum_ipv6_magic(&ip6->saddr, &ip6->daddr, tcp_len,
+					     IPPROTO_TCP, csum);
+	} else {
+		struct iphdr *ip = hdr + skb_network_offset(tso->skb);
+
+		ip_send_check(ip);
+		tcp->check = csum_tcpudp_magic(ip->saddr, ip->daddr, tcp_len,
+					       IPPROTO_TCP, csum);
+	}
+}
+
+/* Gather @len octets of data; entries, or -EIO. */
+static int ipoib_tso_data(struct ipoib_tso *tso, struct ipoib_tx_ring *ring,
+			  struct ipoib_tx_slot *slot, struct ib_sge *sge,
+			  u32 len, __wsum *csum)
+{
+	u32 n, done;
+	u64 addr;
+	int num = 0;
+
+	for (done = 0; done < len; done += n) {
+		n = min_t(u32, tso->state.size, len - done);
+		addr = ib_dma_map_single(ring->ca, tso->state.data, n,
+					 DMA_TO_DEVICE);
+		if (!ipoib_tx_sge(ring, slot, &sge[num++], addr, n))
+			return -EIO;
+		if (!tso->hca_csum)
+			*csum = csum_block_add(*csum,
+					       csum_partial(tso->state.data, n,
+							    0), done);
+		tso_build_data(tso->skb, &tso->state, n);
+	}
+	return num;
+}
+
+/* Make a request of the next segment. */
+static int ipoib_tso_build(struct ipoib_txq *txq, struct ipoib_tso *tso,
+			   struct ipoib_tx_wr *w, u32 len, bool last)
+{
+	struct ipoib_tx_ring *ring = &txq->ring;
+	struct ipoib_tx_slot *slot = ipoib_txq_slot(txq);
+	void *hdr = ipoib_tso_hdr(ring, txq->head);
+	__wsum csum = 0;
+	u64 addr;
+	int num;
+
+	slot->nmap = 0;
+	slot->skb = NULL;
+	slot->bytes = tso->hlen + len;
+	tso_build_hdr(tso->skb, hdr, &tso->state, len, last);
+	num = ipoib_tso_data(tso, ring, slot, &w->sge[1], len, &csum);
+	if (unlikely(num < 0))
+		goto err_unmap;
+	if (!tso->hca_csum)
+		ipoib_tso_csum(tso, hdr, len, csum);
+	/* Last, since it has to be complete. */
+	addr = ib_dma_map_single(ring->ca, hdr, tso->hlen, DMA_TO_DEVICE);
+	if (unlikely(!ipoib_tx_sge(ring, slot, &w->sge[0], addr, tso->hlen)))
+		goto err_unmap;
+	w->ud.wr.opcode = IB_WR_SEND;
+	w->ud.wr.num_sge = num + 1;
+	w->ud.wr.send_flags = tso->hca_csum ? IB_SEND_IP_CSUM : 0;
+	return 0;
+
+err_unmap:
+	ipoib_tx_unmap(ring, slot);
+	return -EIO;
+}
+
+/**
+ * ipoib_tso_fits - can a packet be cut here?
+ * @dev: interface
+ * @skb: packet with its link-layer address in front, of a kind of GSO that the
+ *	interface offers
+ *
+ * Context: any, with or without the TX lock.
+ */
+bool ipoib_tso_fits(const struct ipoib_dev *dev, const struct sk_buff *skb)
+{
+	const struct skb_shared_info *info = skb_shinfo(skb);
+
+	/* A header, what follows it in the linear part, the pieces */
+	if (info->nr_frags + 2 > dev->ud.max_sge ||
+	    info->gso_segs > ipoib_tso_segs(dev->ud.txqs[0]->ring.size))
+		return false;
+	/* Extension headers are not counted when a header is made. */
+	return !(info->gso_type & SKB_GSO_TCPV6) ||
+	       skb_network_header_len(skb) == sizeof(struct ipv6hdr);
+}
+
+/**
+ * ipoib_tso_send - send a packet as so many datagrams
+ * @txq: queue, its TX lock held
+ * @skb: encapsulation, headers, payload, as ipoib_tso_fits() had it; always
+ *	consumed
+ * @ah: where to, valid under RCU
+ * @qpn: QP there
+ */
+void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
+		    struct ipoib_ah *ah, u32 qpn)
+{
+	u32 mss = skb_shinfo(skb)->gso_size, left, len, bytes = 0, segs;
+	struct ipoib_dev *dev = txq->qp.dev;
+	struct ipoib_tso tso = {
+		.skb = skb,
+		.hlen = skb_tcp_all_headers(skb),
+	};
+	u32 head = txq->head;
+
+	if (unlikely(!pskb_may_pull(skb, tso.hlen) ||
+		     tso.hlen > IPOIB_TSO_HDR || skb->len <= tso.hlen))
+		goto drop;
+	left = skb->len - tso.hlen;
+	if (unlikely(tso.hlen + min(mss, left) > READ_ONCE(dev->ud.max_len))) {
+		txq->stat.too_long++;
+		goto drop;
+	}
+	segs = DIV_ROUND_UP(left, mss);
+	/* One more for a packet of which not all could be sent. */
+	if (unlikely(ipoib_txq_free(txq) < segs + 2 ||
+		     !ipoib_tso_have_hdrs(txq, segs)))
+		goto drop;
+	tso_start(skb, &tso.state);
+	tso.hca_csum = dev->ud.csum && !tso.state.ipv6;
+	skb_tx_timestamp(skb);
+
+	for (; left; left -= len) {
+		struct ipoib_tx_wr *w = &txq->chain[txq->chained];
+
+		len = min(mss, left);
+		if (unlikely(ipoib_tso_build(txq, &tso, w, len, len == left))) {
+			txq->stat.map_errors++;
+			if (txq->head == head)
+				goto drop;
+			break;
+		}
+		ipoib_ud_address(txq, w, ah, qpn);
+		bytes += tso.hlen + len;
+		if (len == left)
+			ipoib_txq_slot(txq)->skb = skb;
+		WRITE_ONCE(txq->head, txq->head + 1);
+		if (++txq->chained == IPOIB_POST_BATCH && len != left) {
+			/* BQL hears of them before they can complete. */
+			__netdev_tx_sent_queue(txq->nq, bytes, true);
+			bytes = 0;
+			ipoib_txq_post(txq);
+		}
+	}
+	if (unlikely(left)) {
+		/* What was sent needs it: a place without a request. */
+		*ipoib_txq_slot(txq) = (struct ipoib_tx_slot){ .skb = skb };
+		WRITE_ONCE(txq->head, txq->head + 1);
+	}
+	ipoib_txq_sent(txq, bytes);
+	return;
+
+drop:
+	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
+	ipoib_txq_kick(txq);
+}
