@@ -1,0 +1,218 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""TCP packets that the driver cuts into datagrams, checksums included."""
+
+import os
+import socket
+
+from lib import (Capture, Stream, any_ends, defer, ends, fabric, ksft_eq,
+                 ksft_ge, ksft_le, ksft_true, main, port, tcp_transfer,
+                 timeout)
+from lib.child import children
+
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60, "group": "tso"}
+
+MIB = 1 << 20
+IP_OPTIONS, NOP = 4, b"\x01"
+
+
+def plain(**caps):
+    """Two hosts on HCAs that neither cut packets nor know checksums."""
+    caps = {"csum": 0, "lso": 0, **caps}
+    for number in (2, 3):
+        fabric.add_hca(number, **caps)
+    return any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+
+
+def sizes(end, kind, src, dst, **kwargs):
+    """Lengths of TCP packets that the stack gave to the interface."""
+    with Capture(end, outgoing=True) as packets:
+        tcp_transfer(src, dst, 2 * MIB, **kwargs)
+    place = 9 if kind == 0x0800 else 6
+    return [len(p.data) for p in packets.of(kind)
+            if p.kind == "outgoing" and p.data[place] == 6]
+
+
+def counted(end):
+    lines = end.ethtool("-S").stdout.splitlines()[1:]
+    return {name.strip(): int(value) for name, value in
+            (line.split(":") for line in lines)}
+
+
+def check_cut(pair, families=(0x0800, 0x86dd)):
+    """Large packets are handed over, and what arrives is right."""
+    before = [counted(end) for end in pair]
+    for kind in families:
+        address = pair.b.v4 if kind == 0x0800 else pair.b.v6
+        seen = sizes(pair.a, kind, pair.a, pair.b, address=address)
+        ksft_ge(max(seen), 4 * pair.a.mtu(), f"largest packet {kind:#x}")
+    for end, had in zip(pair, before):
+        for name in ("tx_dropped", "tx_errors"):
+            ksft_eq(counted(end)[name], had[name], name)
+
+
+@timeout(60)
+def test_no_offloads():
+    """The HCA can nothing: both families are cut, and summed."""
+    check_cut(plain())
+
+
+@timeout(60)
+def test_checksums_only():
+    """The HCA makes the checksums of IPv4, we those of IPv6."""
+    check_cut(plain(csum=1))
+
+
+@timeout(60)
+def test_ipv6_with_lso():
+    """The HCA cuts IPv4, we IPv6."""
+    pair = ends()
+    check_cut(pair, (0x86dd,))
+
+
+@timeout(60)
+def test_real_dma():
+    """Headers and pieces are mapped for the HCA, and unmapped."""
+    check_cut(plain(dma=1))
+
+
+@timeout(60)
+def test_few_pieces():
+    """An HCA that gathers few pieces: the stack cuts what has more."""
+    for sge in (3, 4):
+        for number in (2, 3):
+            fabric.add_hca(number, csum=0, lso=0, max_sge=sge)
+        pair = any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+        for address in (pair.b.v4, pair.b.v6):
+            tcp_transfer(pair.a, pair.b, 2 * MIB, address=address)
+        for end in pair:
+            end.port.hca.unplug()
+
+
+@timeout(90)
+def test_segment_sizes():
+    """Segments of all sizes, odd ones, more than there are places."""
+    pair = plain()
+    for mss in (88, 536, 1001, 1460):
+        for address in (pair.b.v4, pair.b.v6):
+            tcp_transfer(pair.a, pair.b, 600001, mss=mss, address=address)
+
+
+def write_pieces(sock, data, size):
+    """Many small pieces of a file: a packet gets a page of each."""
+    with open("/run/tso.data", "w+b") as file:
+        file.write(data)
+        file.flush()
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        at = 0
+        while at < len(data):
+            sent = os.sendfile(sock.fileno(), file.fileno(), at,
+                               min(size, len(data) - at))
+            at += sent
+
+
+@timeout(90)
+def test_many_pieces():
+    """Packets of many small pieces at odd places come through whole."""
+    pair = plain()
+    data = os.urandom(MIB)
+    for size in (77, 1003, 4097):
+        listener = pair.b.ns.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind((pair.b.v4, 0))
+        listener.listen(1)
+        sender = pair.a.ns.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sender.connect(listener.getsockname())
+        receiver = listener.accept()[0]
+        part = data[:size * 600]
+        child = os.fork()
+        if not child:
+            write_pieces(sender, part, size)
+            os._exit(0)
+        sender.close()
+        got = b""
+        receiver.settimeout(30)
+        while True:
+            more = receiver.recv(1 << 16)
+            if not more:
+                break
+            got += more
+        os.waitpid(child, 0)
+        receiver.close()
+        listener.close()
+        ksft_true(got == part, f"pieces of {size}")
+
+
+def raw_header(pair, family, level, name, value):
+    """A stream whose IP headers are longer than usual."""
+    listener = pair.b.ns.socket(family, socket.SOCK_STREAM)
+    listener.bind((pair.b.v4 if family == socket.AF_INET else pair.b.v6, 0))
+    listener.listen(1)
+    sender = pair.a.ns.socket(family, socket.SOCK_STREAM)
+    sender.setsockopt(level, name, value)
+    sender.connect(listener.getsockname()[:2])
+    receiver = listener.accept()[0]
+    data = os.urandom(MIB)
+    child = os.fork()
+    if not child:
+        sender.sendall(data)
+        os._exit(0)
+    sender.close()
+    got = b""
+    receiver.settimeout(30)
+    while len(got) < len(data):
+        more = receiver.recv(1 << 16)
+        if not more:
+            break
+        got += more
+    os.waitpid(child, 0)
+    receiver.close()
+    listener.close()
+    ksft_true(got == data, "data")
+
+
+IPV6_HOPOPTS = 54
+
+
+@timeout(60)
+def test_long_headers():
+    """IP options are in each segment; extension headers are the stack's."""
+    pair = plain()
+    raw_header(pair, socket.AF_INET, socket.IPPROTO_IP, IP_OPTIONS, NOP * 40)
+    raw_header(pair, socket.AF_INET6, socket.IPPROTO_IPV6, IPV6_HOPOPTS,
+               bytes([0, 0, 1, 4, 0, 0, 0, 0]))
+
+
+@timeout(90)
+def test_short_rings():
+    """Queues that hold few segments, several streams: none is lost for it."""
+    pair = plain()
+    for end in pair:
+        end.ethtool("-G tx 64")
+    pair.ready()
+    both = children(pair, 0x8001)
+    for src, dst in (pair, both):
+        streams = [Stream(src, dst, total=2 * MIB) for _ in range(3)]
+        streams += [Stream(dst, src, total=2 * MIB, address=src.v6)]
+        for stream in streams:
+            defer(stream.abort)
+        for stream in streams:
+            stream.finish(60)
+    for end in (*pair, *both):
+        ksft_eq(counted(end)["tx_dropped"], 0)
+
+
+@timeout(60)
+def test_switched_off():
+    """Without tso the stack cuts; without tx it makes the checksums, too."""
+    pair = plain()
+    for words in ("tso off", "tx off", "sg off"):
+        pair.a.ethtool(f"-K {words}")
+        for kind, address in ((0x0800, pair.b.v4), (0x86dd, pair.b.v6)):
+            seen = sizes(pair.a, kind, pair.a, pair.b, address=address)
+            ksft_le(max(seen), 65536)
+        pair.a.ethtool("-K tx on sg on tso on")
+    check_cut(pair)
+
+
+if __name__ == "__main__":
+    main(globals())
