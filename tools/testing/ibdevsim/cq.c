@@ -281,14 +281,28 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	return 0;
 }
 
-/* No QP uses the CQ any more: wait for what may still be running. */
-static void ibds_cq_quiesce(struct ibds_cq *cq)
+/**
+ * ibds_cq_sync - wait for interrupts that have been raised
+ * @cq: completion queue
+ *
+ * A QP that is destroyed leaves none behind: ib_free_cq() cancels the CQ's work
+ * before it has the CQ destroyed, and nothing may queue it in between.
+ *
+ * Context: process.
+ */
+void ibds_cq_sync(struct ibds_cq *cq)
 {
-	hrtimer_cancel(&cq->mod_timer);
 	while (atomic_read_acquire(&cq->irq_pending) ||
 	       atomic_read_acquire(&cq->irq_running))
 		cpu_relax();
 	irq_work_sync(&cq->irq_work);
+}
+
+/* No QP uses the CQ any more: wait for what may still be running. */
+static void ibds_cq_quiesce(struct ibds_cq *cq)
+{
+	hrtimer_cancel(&cq->mod_timer);
+	ibds_cq_sync(cq);
 	cancel_work_sync(&cq->todo);
 }
 

@@ -565,6 +565,8 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	hrtimer_cancel(&qp->timer);
 	cancel_work_sync(&qp->work);
+	ibds_cq_sync(qp->send_cq);
+	ibds_cq_sync(rcv->cq);
 	if (WARN_ON(!list_empty(&qp->mcast)))
 		ibds_detach_all(qp);
 	ibds_rcv_free(rcv);
