@@ -54,6 +54,7 @@ struct seq_file;
 #define IPOIB_QUEUE_MAX		8192
 
 #define IPOIB_GRH_LEN		((u32)sizeof(struct ib_grh))
+#define IPOIB_MTU_MIN		(ETH_MIN_MTU + IPOIB_ENCAP_LEN)
 
 /* Octets to allocate for @len octets that become the linear part of an skb. */
 static inline u32 ipoib_rx_head_size(u32 len)

@@ -1038,7 +1038,7 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	if (mtu < 0)
 		return mtu;
 	ndev->max_mtu = mtu;
-	ndev->min_mtu = ETH_MIN_MTU + IPOIB_ENCAP_LEN;
+	ndev->min_mtu = IPOIB_MTU_MIN;
 	ndev->mtu = ndev->mtu ?: mtu;
 	if (ndev->mtu < ndev->min_mtu || ndev->mtu > ndev->max_mtu)
 		return -ERANGE;

@@ -36,19 +36,12 @@ static int ipoib_nl_validate(struct nlattr *tb[], struct nlattr *data[],
 	return 0;
 }
 
-static int ipoib_nl_set_mode(struct ipoib_dev *dev, struct nlattr *attr,
-			     struct netlink_ext_ack *extack)
-{
-	return attr ? ipoib_dev_set_mode(dev, nla_get_u16(attr) ==
-					 IPOIB_MODE_CONNECTED, extack) : 0;
-}
-
 static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 			       struct nlattr *data[],
 			       struct netlink_ext_ack *extack)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
-	int ret;
+	int ret = 0;
 
 	if (!data)
 		return 0;
@@ -59,7 +52,10 @@ static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 				    "The P_Key of an interface can't be changed");
 		return -EINVAL;
 	}
-	ret = ipoib_nl_set_mode(dev, data[IFLA_IPOIB_MODE], extack);
+	if (data[IFLA_IPOIB_MODE])
+		ret = ipoib_dev_set_mode(dev,
+				nla_get_u16(data[IFLA_IPOIB_MODE]) ==
+				IPOIB_MODE_CONNECTED, extack);
 	if (ret)
 		return ret;
 	if (data[IFLA_IPOIB_UMCAST])
@@ -119,12 +115,39 @@ static int ipoib_nl_guid(struct ipoib_dev *parent, struct nlattr *address,
 	return 0;
 }
 
+/*
+ * A link that is made in connected mode begins in datagram mode, whose MTU has
+ * another limit: keep what was asked for until the mode is set.
+ */
+static int ipoib_nl_take_mtu(struct net_device *ndev, u32 *mtu,
+			     struct netlink_ext_ack *extack)
+{
+	*mtu = ndev->mtu;
+	ndev->mtu = 0;
+	if (*mtu && (*mtu < IPOIB_MTU_MIN || *mtu > IPOIB_CM_MTU)) {
+		NL_SET_ERR_MSG(extack, "Connected mode does not allow that MTU");
+		return -ERANGE;
+	}
+	return 0;
+}
+
+static int ipoib_nl_make_connected(struct ipoib_dev *dev, u32 mtu,
+				   struct netlink_ext_ack *extack)
+{
+	int ret;
+
+	ret = ipoib_dev_set_mode(dev, true, extack);
+	return ret || !mtu ? ret : dev_set_mtu(dev->ndev, mtu);
+}
+
 static int ipoib_nl_newlink(struct net_device *ndev,
 			    struct rtnl_newlink_params *params,
 			    struct netlink_ext_ack *extack)
 {
 	struct nlattr **data = params->data, **tb = params->tb;
 	struct ipoib_dev *dev = ipoib_priv(ndev), *parent;
+	bool connected = false;
+	u32 mtu = 0;
 	__be64 guid;
 	u16 pkey;
 	int ret;
@@ -136,6 +159,13 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	ret = ipoib_nl_guid(parent, tb[IFLA_ADDRESS], &guid, extack);
 	if (ret)
 		return ret;
+	if (data && data[IFLA_IPOIB_MODE])
+		connected = nla_get_u16(data[IFLA_IPOIB_MODE]) ==
+			    IPOIB_MODE_CONNECTED;
+	if (connected)
+		ret = ipoib_nl_take_mtu(ndev, &mtu, extack);
+	if (ret)
+		return ret;
 
 	pkey = data && data[IFLA_IPOIB_PKEY] ?
 	       ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) :
@@ -143,9 +173,9 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	dev->umcast = data && data[IFLA_IPOIB_UMCAST] ?
 		      nla_get_u16(data[IFLA_IPOIB_UMCAST]) : parent->umcast;
 	ret = ipoib_child_register(parent, ndev, pkey, guid, extack);
-	if (ret || !data)
+	if (ret || !connected)
 		return ret;
-	ret = ipoib_nl_set_mode(dev, data[IFLA_IPOIB_MODE], extack);
+	ret = ipoib_nl_make_connected(dev, mtu, extack);
 	if (ret)
 		unregister_netdevice(ndev);
 	return ret;
