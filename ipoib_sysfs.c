@@ -3,8 +3,9 @@
  * Files in /sys/class/net/<interface>: mode, pkey, umcast of all, create_child
  * and delete_child of a port's own interface, parent of its children
  *
- * Writers need rtnl.  Blocking on it in a sysfs file could deadlock with the
- * file's removal, so a writer that does not get it at once starts over.
+ * Writers need CAP_NET_ADMIN, as with other files of a network device, and
+ * rtnl.  Blocking on it in a sysfs file could deadlock with the file's removal,
+ * so a writer that does not get it at once starts over.
  */
 #include <linux/rtnetlink.h>
 #include <linux/sysfs.h>
@@ -14,6 +15,14 @@
 static struct ipoib_dev *ipoib_from_device(struct device *d)
 {
 	return ipoib_priv(to_net_dev(d));
+}
+
+/* May the writer do it?  Then with rtnl. */
+static int ipoib_sysfs_lock(struct net_device *ndev)
+{
+	if (!ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	return rtnl_trylock() ? 0 : restart_syscall();
 }
 
 static ssize_t mode_show(struct device *d, struct device_attribute *attr,
@@ -38,8 +47,9 @@ static ssize_t mode_store(struct device *d, struct device_attribute *attr,
 		connected = true;
 	else
 		return -EINVAL;
-	if (!rtnl_trylock())
-		return restart_syscall();
+	ret = ipoib_sysfs_lock(dev->ndev);
+	if (ret)
+		return ret;
 	ret = ipoib_dev_set_mode(dev, connected, &extack);
 	rtnl_unlock();
 	if (ret)
@@ -63,15 +73,17 @@ static ssize_t umcast_show(struct device *d, struct device_attribute *attr,
 static ssize_t umcast_store(struct device *d, struct device_attribute *attr,
 			    const char *buf, size_t count)
 {
+	struct ipoib_dev *dev = ipoib_from_device(d);
 	bool on;
 	int ret;
 
 	ret = kstrtobool(buf, &on);
 	if (ret)
 		return ret;
-	if (!rtnl_trylock())
-		return restart_syscall();
-	ret = ipoib_dev_set_umcast(ipoib_from_device(d), on);
+	ret = ipoib_sysfs_lock(dev->ndev);
+	if (ret)
+		return ret;
+	ret = ipoib_dev_set_umcast(dev, on);
 	rtnl_unlock();
 	return ret ?: count;
 }
@@ -84,21 +96,16 @@ static ssize_t ipoib_child_store(struct device *d, const char *buf,
 	u16 number;
 	int ret;
 
-	if (!ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN))
-		return -EPERM;
-	ret = ipoib_pkey_parse(buf, &number);
-	if (ret) {
-		netdev_warn(ndev, "\"%.*s\" is no P_Key\n",
-			    (int)strcspn(buf, "\n"), buf);
+	ret = ipoib_sysfs_lock(ndev);
+	if (ret)
 		return ret;
-	}
-	if (!rtnl_trylock())
-		return restart_syscall();
-	ret = func(ipoib_priv(ndev), number);
+	ret = ipoib_pkey_parse(buf, &number);
+	if (!ret)
+		ret = func(ipoib_priv(ndev), number);
 	rtnl_unlock();
 	if (ret)
-		netdev_warn(ndev, "child with P_Key %#06x not %s: %pe\n",
-			    number, what, ERR_PTR(ret));
+		netdev_warn(ndev, "child with P_Key \"%.*s\" not %s: %pe\n",
+			    (int)strcspn(buf, "\n"), buf, what, ERR_PTR(ret));
 	return ret ?: count;
 }
 
