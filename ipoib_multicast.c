@@ -271,6 +271,26 @@ static ib_sa_comp_mask ipoib_mcast_inherit(struct ib_sa_mcmember_rec *rec,
 	       IB_SA_MCMEMBER_REC_HOP_LIMIT;
 }
 
+/*
+ * ib_sa knows one membership of a group per port, and refuses another one with
+ * another GID.  An interface of the port at another GUID may have the group;
+ * then that membership has to do for both.
+ */
+static void ipoib_mcast_share(struct ipoib_dev *dev,
+			      struct ib_sa_mcmember_rec *rec)
+{
+	struct ib_sa_mcmember_rec have;
+	union ib_gid *gid = &have.port_gid;
+
+	if (ib_sa_get_mcmember_rec(dev->port->ca, dev->port->num, &rec->mgid,
+				   &have) ||
+	    rec->join_state & ~have.join_state ||
+	    gid->global.subnet_prefix != rec->port_gid.global.subnet_prefix ||
+	    !ipoib_port_has_guid(dev->port, gid->global.interface_id))
+		return;
+	rec->port_gid = *gid;
+}
+
 static void ipoib_mcast_join(struct ipoib_mcast *group)
 {
 	struct ipoib_dev *dev = group->dev;
@@ -287,8 +307,10 @@ static void ipoib_mcast_join(struct ipoib_mcast *group)
 			       IB_SA_MCMEMBER_REC_PKEY |
 			       IB_SA_MCMEMBER_REC_JOIN_STATE;
 	struct ib_sa_multicast *sa;
+	bool again;
 
 	spin_lock_bh(&m->lock);
+	again = group->failures;
 	if (!ipoib_mcast_is_broadcast(group))
 		mask |= ipoib_mcast_inherit(&rec,
 			&rcu_dereference_protected(m->broadcast, true)->rec);
@@ -296,6 +318,9 @@ static void ipoib_mcast_join(struct ipoib_mcast *group)
 	m->joins++;
 	spin_unlock_bh(&m->lock);
 
+	/* Not at once: it may be a membership that is being given up. */
+	if (again)
+		ipoib_mcast_share(dev, &rec);
 	ipoib_dbg_mcast(dev, "joining %pI6\n", group->mgid.raw);
 	sa = ib_sa_join_multicast(&ipoib_sa, dev->port->ca, dev->port->num,
 				  &rec, mask, GFP_KERNEL,
@@ -314,11 +339,14 @@ static void ipoib_mcast_join(struct ipoib_mcast *group)
 static struct ipoib_ah *ipoib_mcast_make_ah(struct ipoib_mcast *group)
 {
 	struct ipoib_port *port = group->dev->port;
+	struct ib_sa_mcmember_rec rec = group->rec;
 	struct rdma_ah_attr attr;
 	struct ipoib_ah *ah;
 	int ret;
 
-	ret = ib_init_ah_from_mcmember(port->ca, port->num, &group->rec, NULL,
+	/* Whichever of the port's GIDs is the member, this is the sender. */
+	rec.port_gid = group->dev->local_gid;
+	ret = ib_init_ah_from_mcmember(port->ca, port->num, &rec, NULL,
 				       IB_GID_TYPE_IB, &attr);
 	if (ret)
 		return ERR_PTR(ret);
