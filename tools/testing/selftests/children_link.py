@@ -8,8 +8,8 @@ from lib import (Flood, Netns, ROOT, Stream, defer, ends, exists, fabric, ip,
                  ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne,
                  ksft_true, main, ours_differs, ours_only, ping, ping_ok, read,
                  slow, sm, tcp_transfer, timeout, udp_exchange, wait_until)
-from lib.child import (Child, Children, add_link, child_by_ip, child_by_sysfs,
-                       children, names_in)
+from lib.child import (Child, Children, add_link, address_with, child_by_ip,
+                       child_by_sysfs, children, names_in, set_address)
 
 # 0x8001 has an MTU of 4096, 0x8002 one of 1024; the rest 2048.
 BOOT = {"hcas": 2, "seconds": 120, "partitions":
@@ -120,14 +120,6 @@ def test_link_events():
     tcp_transfer(both.a, both.b, 1 << 18)
 
 
-def address_with(end, guid):
-    return bytes(end.address()[:12]) + guid.to_bytes(8, "big")
-
-
-def text_of(address):
-    return address.hex(":")
-
-
 @ours_only("the in-tree module wants it down, and reads it otherwise")
 @timeout(90)
 def test_address():
@@ -146,21 +138,21 @@ def test_address():
     defer(end.port.set, "guids", "3 0")
     wait_until(lambda: int(end.port.gid(3).replace(":", "")[16:], 16), 5)
 
-    apart.set(f"address {text_of(address_with(apart, third))}")
+    set_address(apart, address_with(apart, third))
     ksft_eq(apart.address()[12:], third.to_bytes(8, "big"))
-    defer(end.set, f"address {text_of(old)}", fail=False)
-    end.set(f"address {text_of(address_with(end, guid))}")
+    defer(set_address, end, old, fail=False)
+    set_address(end, address_with(end, guid))
     ksft_eq(end.address(), address_with(end, guid))
     ksft_eq(both.a.address()[12:], guid.to_bytes(8, "big"), "a child")
     ksft_eq(apart.address()[12:], third.to_bytes(8, "big"), "set apart")
     late = child_by_ip(end, 0x8005)
     ksft_eq(late.address()[12:], guid.to_bytes(8, "big"), "a later child")
     add_link(end, "own.4", "pkey 0x8004",
-             f"address {text_of(address_with(end, first))}")
+             f"address {address_with(end, first).hex(':')}")
     own = Child(end, "own.4", 44)
     defer(own.delete)
     ksft_eq(own.address()[12:], first.to_bytes(8, "big"))
-    end.set(f"address {text_of(old)}")
+    set_address(end, old)
     ksft_eq(both.a.address()[12:], old[12:])
     both.ready()
     pair.ready()
@@ -177,7 +169,7 @@ def test_bad_address():
         for place in (0, 1, 3, 4, 11, 12, 19):
             bad = bytearray(mine)
             bad[place] ^= 0x41
-            done = which.set(f"address {text_of(bytes(bad))}", fail=False)
+            done = set_address(which, bytes(bad), fail=False)
             ksft_ne(done.ret, 0, f"octet {place}")
             ksft_eq(which.address(), mine)
     ksft_eq(end.address(), old)

@@ -49,7 +49,8 @@ def create_child(end, number, text=None):
 
 
 def delete_child(end, number, text=None):
-    write(end.sys("delete_child"), text or f"{number:#06x}\n")
+    """With the bit of membership, without which the in-tree module does not."""
+    write(end.sys("delete_child"), text or f"{full(number):#06x}\n")
 
 
 def child_by_sysfs(end, number, net=None, text=None):
@@ -73,6 +74,15 @@ def child_by_ip(end, pkey, net=None, ifname=None, words="", more=""):
     new = Child(end, ifname, net or pkey & 0xff)
     defer(new.delete)
     return new
+
+
+def address_with(end, guid):
+    """The address that an interface has with another GUID of its port."""
+    return end.address()[:12] + guid.to_bytes(8, "big")
+
+
+def set_address(end, address, fail=True):
+    return end.set(f"address {address.hex(':')}", fail=fail)
 
 
 class Children:

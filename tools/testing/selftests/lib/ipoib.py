@@ -93,7 +93,9 @@ def mgid_of(group, pkey=0xffff, scope=2):
         low = socket.inet_pton(socket.AF_INET6, group)[-10:]
         return bytes([0xff, 0x10 | scope, 0x60, 0x1b]) + \
             struct.pack(">H", pkey | 0x8000) + low
-    low = int.from_bytes(socket.inet_aton(group), "big") & 0x0fffffff
+    low = int.from_bytes(socket.inet_aton(group), "big")
+    if group != "255.255.255.255":
+        low &= 0x0fffffff
     return bytes([0xff, 0x10 | scope, 0x40, 0x1b]) + \
         struct.pack(">H", pkey | 0x8000) + bytes(6) + struct.pack(">I", low)
 

@@ -12,7 +12,7 @@ import time
 import zlib
 
 from .ksft import Failed
-from .utils import ip, slow
+from .utils import ip, slow, wait_until
 
 IP_MTU_DISCOVER = 10
 IP_PMTUDISC_DO = 2
@@ -481,3 +481,22 @@ def mcast_sender(end, group, loop=False):
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP,
                         int(loop))
     return sock
+
+
+def mcast_send(end, group, sink, count, size=200, gap=0.0, first=0):
+    """Numbered datagrams to a group, for the sink of a member."""
+    with mcast_sender(end, group) as sock:
+        return udp_send(sock, (group, sink.port), count, size, gap=gap,
+                        first=first)
+
+
+def mcast_start(end, group, sink):
+    """Send until something arrives: joins and forwarding tables are there."""
+    def flows():
+        mcast_send(end, group, sink, 1)
+        return sink.drain()
+
+    wait_until(flows, 10, f"{group} from {end}", interval=0.1)
+    # What was sent last may still be on its way.
+    sink.collect(1 << 30, 0.1)
+    sink.seen.clear()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""
+A client of the subnet administrator, over ib_umad: what saquery does not do.
+
+An alias GUID is the SM's to give: a port asks for it with SubnAdmSet of a
+GUIDInfoRecord.  Only then does the SA answer for paths and groups with a GID
+made of it.
+"""
+
+import errno
+import fcntl
+import glob
+import os
+import re
+import select
+import struct
+
+from .fabric import sa_query, sm
+from .ipoib import mgid_text
+from .ksft import Failed, defer
+from .utils import read, wait_until
+
+REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
+SUBN_ADM, VERSION = 3, 2
+SET, DELETE = 0x02, 0x15
+ANSWERS = {SET: 0x81, DELETE: 0x95}
+GUID_INFO_RECORD = 0x30
+GUIDS_IN_BLOCK = 8
+GSI_QKEY = 0x80010000
+
+# ib_user_mad_hdr; MAD, RMPP and SA headers with 200 octets of data
+UMAD = struct.Struct("=IIIII4s4s2sBBBBBB16s4sH6x")
+MAD = struct.Struct(">BBBBHHQHHI12xQHHQ200s")
+# GUIDInfoRecord: LID, block, GUIDs
+RECORD = struct.Struct(">HBB4x8Q")
+
+
+def umad_of(port):
+    """The file by which MADs leave a port."""
+    for path in glob.glob("/sys/class/infiniband_mad/umad*"):
+        if read(f"{path}/ibdev") == port.hca.name and \
+           int(read(f"{path}/port")) == port.num:
+            return f"/dev/infiniband/{os.path.basename(path)}"
+    raise Failed(f"no umad for {port}")
+
+
+def request(port, method, attribute, mask, data, limit=5):
+    """One MAD from a port to the SA; the answer's data, or OSError."""
+    fd = os.open(umad_of(port), os.O_RDWR)
+    try:
+        fcntl.ioctl(fd, ENABLE_PKEY)
+        agent = bytearray(struct.pack("=I16xBBB4xx", 0, 1, SUBN_ADM, VERSION))
+        fcntl.ioctl(fd, REGISTER_AGENT, agent)
+        head = UMAD.pack(struct.unpack_from("=I", agent)[0], 0,
+                         1000 * limit // 5, 4, 0, struct.pack(">I", 1),
+                         struct.pack(">I", GSI_QKEY),
+                         struct.pack(">H", port.sm_lid()), 0, 0, 0, 0, 0, 0,
+                         bytes(16), bytes(4), 0)
+        mad = MAD.pack(1, SUBN_ADM, VERSION, method, 0, 0, 1, attribute, 0, 0,
+                       0, 0, 0, mask, data)
+        os.write(fd, head + mad)
+        if not select.select([fd], [], [], 2 * limit)[0]:
+            raise OSError(errno.ETIMEDOUT, f"{port}: the SA")
+        answer = os.read(fd, UMAD.size + MAD.size)
+    finally:
+        os.close(fd)
+    status = UMAD.unpack_from(answer)[1]
+    fields = MAD.unpack_from(answer, UMAD.size)
+    if status or fields[3] != ANSWERS[method] or fields[4]:
+        raise OSError(status or errno.EPROTO, f"{port}: the SA's answer to "
+                      f"method {method:#x} for attribute {attribute:#x}: "
+                      f"method {fields[3]:#x}, status {fields[4]:#x}")
+    return fields[-1]
+
+
+def _guid_record(port, method, index, guid):
+    """Ask for the place @index of a port's GUID table; the GUID there."""
+    block, place = divmod(index, GUIDS_IN_BLOCK)
+    guids = [0] * GUIDS_IN_BLOCK
+    guids[place] = guid
+    record = RECORD.pack(port.lid(), block, 0, *guids)
+    data = request(port, method, GUID_INFO_RECORD,
+                   1 | 2 | 1 << (4 + place), record.ljust(200, b"\0"))
+    return RECORD.unpack_from(data)[3 + place]
+
+
+def alias_guid(port, index, guid=0, keep=False):
+    """
+    Have the SM give a port an alias GUID, one of the SM's choice if none is
+    given, until the end of the case.
+    """
+    got = wait_until(lambda: _guid_record(port, SET, index, guid), 10,
+                     f"a GUID for {port}")
+    wait_until(lambda: int(port.gid(index).replace(":", "")[16:], 16) == got,
+               10, f"GID {index} of {port}")
+    if not keep:
+        defer(drop_alias, port, index)
+    return got
+
+
+def drop_alias(port, index):
+    """Give it back."""
+    sm.ensure()
+    _guid_record(port, DELETE, index, 0)
+
+
+# ---- groups ------------------------------------------------------------
+
+
+def sa_records(mgid):
+    """The SA's member records of a group: (port GID, MLID, join state)."""
+    text = sa_query("--smkey", "1", "MCMR", "--mgid", mgid_text(mgid),
+                    fail=False).stdout
+    return [(gid, int(mlid, 16), int(state, 16)) for gid, mlid, state in
+            re.findall(r"PortGid\.*(\S+).*?mlid\.*(\S+).*?"
+                       r"JoinState\.*(\S+)", text, re.S)]
+
+
+def sa_members(mgid):
+    """Port GIDs of the full members of a group."""
+    return [gid for gid, _, state in sa_records(mgid) if state & 1]
