@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
-A long random sequence of everything one can do to children, under traffic.
+A long random sequence of all one can do to parents and children, under traffic.
 
 A model follows each operation, refusals included, and in the end says which
 interfaces there are, and with what settings.  The seed is printed; with the
@@ -9,22 +9,29 @@ environment variables IPOIB_SEED and IPOIB_OPS (--env of tools/testing/vm/run)
 a sequence is run again.  On a kernel that looks for defects it is shorter.
 """
 
+import collections
 import errno
 import os
 import random
 
 from lib import (Flood, Netns, ROOT, defer, ends, exists, hca, ifaces, ip,
-                 ksft_eq, ksft_pr, main, ping, read, timeout, wait_until,
-                 write)
+                 ksft_eq, ksft_ge, ksft_pr, main, ping, read, sm, timeout,
+                 wait_until, write)
 from lib.child import errno_of, full
 from lib.ipoib import drop_all, iface_of
-from lib.rtnl import Rtnl
+from lib.rtnl import IFLA_MTU, Rtnl, attr
+from lib.sa import alias_guid
 
-BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 200}
+BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 240}
 
 KEYS = [0x8001 + n for n in range(6)]
 MOST = 12
 NAMES = [f"r.{n}" for n in range(40)]
+MODES = ("datagram", "connected")
+# By the mode: the largest MTU, and the one that the broadcast groups allow
+MTU_MOST, MTU_USED = (4092, 65520), (2044, 65520)
+# Where in a port's GUID table it has another one
+ALIAS = 1
 
 
 class Iface:
@@ -33,7 +40,8 @@ class Iface:
     def __init__(self, owner, name, space, pkey, by="rtnl"):
         self.owner, self.name, self.space = owner, name, space
         self.pkey, self.by = pkey, by
-        self.up, self.umcast, self.mtu, self.guid = False, 0, None, 0
+        self.up, self.umcast, self.mode = False, 0, 0
+        self.mtu, self.guid = None, 0
 
     def path(self, file):
         return self.space.sys(f"class/net/{self.name}/{file}")
@@ -52,6 +60,16 @@ class Owner:
     def everything(self):
         return [self.parent, *self.children]
 
+    def know_alias(self):
+        """Let the SM know the port's second GUID, which it forgets."""
+        port = self.port()
+        alias_guid(port, ALIAS, port.guid() | ALIAS << 32, keep=True)
+
+    def address(self, pkey):
+        """That of the interfaces in a partition."""
+        net = [0xffff, *KEYS].index(pkey)
+        return f"10.8.{net}.{self.hca.number + 1}"
+
 
 class Machine:
     """The operations, on the kernel and on the model."""
@@ -68,7 +86,9 @@ class Machine:
     def arrive(self, owner):
         """The interface of a port that has come: to its namespace, and up."""
         port = owner.port()
+        sm.revive()
         port.wait_active(30)
+        owner.know_alias()
         space, name = wait_until(lambda: iface_of(port), 15,
                                  f"an interface of {port}")
         new = f"ib{owner.hca.number}h"
@@ -76,12 +96,8 @@ class Machine:
            ns=space)
         owner.parent = Iface(owner, new, owner.space, 0xffff)
         owner.children = []
-        owner.qps = len(owner.hca.data_qps())
-        self.talk[owner.space].up(new)
-        owner.parent.up = True
-        number = owner.hca.number
-        ip(["addr", "add", f"10.9.0.{number + 1}/24", "dev", new],
-           ns=owner.space, fail=False)
+        owner.qps = len(owner.hca.data_qps("UD"))
+        self.bring_up(owner.parent)
 
     def unplug(self):
         owner = self.rand.choice(self.owners[1:])
@@ -107,23 +123,31 @@ class Machine:
     def create(self):
         owner, pkey = self.rand.choice(self.owners), self.rand.choice(KEYS)
         if len(owner.children) >= MOST:
-            return self.delete()
-        name, umcast = self.rand.choice(NAMES), self.rand.randrange(2)
+            return None
+        new = Iface(owner, self.rand.choice(NAMES), owner.space, pkey)
+        new.umcast, new.mode = self.rand.randrange(2), self.rand.randrange(2)
+        more = b""
+        if self.rand.randrange(2):
+            new.mtu = self.rand.randrange(1280, MTU_MOST[new.mode] + 1)
+            more = attr(IFLA_MTU, new.mtu)
         index = owner.space.ifindex(owner.parent.name)
-        wanted = errno.EEXIST if self.taken(owner.space, name) else 0
-        if self.expect(wanted, self.talk[owner.space].add, index, name,
-                       pkey=pkey, umcast=umcast):
-            new = Iface(owner, name, owner.space, pkey)
-            new.umcast = umcast
-            owner.children.append(new)
-        return f"{name} {pkey:#x} at {owner.hca}"
+        wanted = errno.EEXIST if self.taken(owner.space, new.name) else 0
+        if self.expect(wanted, self.talk[owner.space].add, index, new.name,
+                       more, pkey=pkey, umcast=new.umcast, mode=new.mode):
+            self.born(new)
+        return f"{new.name} {pkey:#x} at {owner.hca}"
+
+    @staticmethod
+    def born(new):
+        new.guid = new.owner.parent.guid
+        new.owner.children.append(new)
 
     def create_child(self):
         owner = self.rand.choice(self.owners)
         number = self.rand.choice(KEYS) & \
             (0xffff if self.rand.randrange(2) else 0x7fff)
         if len(owner.children) >= MOST:
-            return self.delete()
+            return None
         name = f"{owner.parent.name}.{number:04x}"
         wanted = 0
         if any(i.pkey == full(number) for i in owner.everything()):
@@ -134,7 +158,7 @@ class Machine:
                        f"{number:#x}"):
             new = Iface(owner, name, owner.space, full(number), "sysfs")
             new.umcast = owner.parent.umcast
-            owner.children.append(new)
+            self.born(new)
         return name
 
     def delete_child(self):
@@ -146,9 +170,9 @@ class Machine:
             owner.children.remove(found[0])
         return f"{pkey:#x} of {owner.hca}"
 
-    def any_child(self):
+    def any_child(self, fit=lambda child: True):
         return self.rand.choice([i for owner in self.owners
-                                 for i in owner.children] or [None])
+                                 for i in owner.children if fit(i)] or [None])
 
     def any_iface(self):
         return self.rand.choice([i for owner in self.owners
@@ -157,7 +181,7 @@ class Machine:
     def delete(self):
         child = self.any_child()
         if not child:
-            return "none"
+            return None
         self.talk[child.space].delete(child.name)
         child.owner.children.remove(child)
         return child.name
@@ -165,10 +189,11 @@ class Machine:
     def delete_many(self):
         owner = self.rand.choice(self.owners)
         some = [i for i in owner.children if i.space is owner.space][:4]
+        if not some:
+            return None
         for child in some:
             self.talk[child.space].group(child.name, 99)
-        if some:
-            self.talk[owner.space].delete_group(99)
+        self.talk[owner.space].delete_group(99)
         for child in some:
             owner.children.remove(child)
         return f"{len(some)} of {owner.hca}"
@@ -183,12 +208,17 @@ class Machine:
 
     # -- changing
 
-    def up(self):
-        iface = self.any_iface()
+    def bring_up(self, iface):
         self.talk[iface.space].up(iface.name)
         for each in [iface] if iface is not iface.owner.parent or iface.up \
                 else iface.owner.everything():
             each.up = True
+        self.talk[iface.space].add_address(iface.name,
+                                           iface.owner.address(iface.pkey))
+
+    def up(self):
+        iface = self.any_iface()
+        self.bring_up(iface)
         return iface.name
 
     def down(self):
@@ -200,15 +230,22 @@ class Machine:
         return iface.name
 
     def mtu(self):
-        iface, value = self.any_iface(), self.rand.randrange(1280, 4093)
+        iface = self.any_iface()
+        value = self.rand.randrange(1280, MTU_MOST[iface.mode] + 1)
         self.talk[iface.space].mtu(iface.name, value)
         iface.mtu = value
         return f"{iface.name} {value}"
 
     def mode(self):
-        iface = self.any_iface()
-        write(iface.path("mode"), "datagram\n")
-        return iface.name
+        """To the other mode as a rule; the MTU is that mode's largest then."""
+        iface, mode = self.any_iface(), self.rand.choice((0, 1, 1))
+        if self.rand.randrange(2):
+            write(iface.path("mode"), MODES[mode] + "\n")
+        else:
+            self.talk[iface.space].change(iface.name, mode=mode)
+        if mode != iface.mode:
+            iface.mode, iface.mtu = mode, None
+        return f"{iface.name} {MODES[mode]}"
 
     def umcast(self):
         iface, on = self.any_iface(), self.rand.randrange(2)
@@ -220,9 +257,10 @@ class Machine:
         return f"{iface.name} {on}"
 
     def rename(self):
-        child, new = self.any_child(), self.rand.choice(NAMES)
-        if not child or child.up:
-            return "none"
+        child = self.any_child(lambda child: not child.up)
+        new = self.rand.choice(NAMES)
+        if not child:
+            return None
         wanted = errno.EEXIST if self.taken(child.space, new) and \
             new != child.name else 0
         old = child.name
@@ -231,30 +269,25 @@ class Machine:
         return f"{old} {new}"
 
     def move(self):
-        child, space = self.any_child(), self.rand.choice(self.spaces)
-        if not child or child.space is space or \
-                self.taken(space, child.name):
-            return "none"
+        space = self.rand.choice(self.spaces)
+        child = self.any_child(lambda child: child.space is not space and
+                               not self.taken(space, child.name))
+        if not child:
+            return None
         self.talk[child.space].move(child.name, space)
         child.space, child.up = space, False
         return f"{child.name} to {space}"
 
     def address(self):
         """The port's other GUID, or the first one again."""
-        iface = self.any_iface()
-        port, owner = iface.owner.port(), iface.owner
-        second = self.rand.randrange(2)
-        if not int(port.gid(1).replace(":", "")[16:], 16):
-            port.set("guids", "1")
-        old = bytes.fromhex(read(iface.path("address")).replace(":", ""))
-        gid = bytes.fromhex(port.gid(second).replace(":", ""))
-        if old[4:12] != gid[:8]:
-            return "prefix"
-        self.talk[iface.space].address(iface.name, old[:12] + gid[8:])
+        iface, second = self.any_iface(), self.rand.randrange(2)
+        owner = iface.owner
+        self.talk[iface.space].address(
+            iface.name, address_of(iface)[:12] + gid_of(owner, second)[8:])
         followers = [iface] if iface is not owner.parent else \
             [i for i in owner.everything() if i.guid == iface.guid]
         for each in followers:
-            each.guid = second
+            each.guid = second * ALIAS
         return f"{iface.name} GUID {second}"
 
     # -- the fabric
@@ -286,31 +319,31 @@ class Machine:
 
     OPERATIONS = {"create": 12, "create_child": 8, "delete": 6,
                   "delete_child": 4, "delete_many": 1, "grandchild": 1,
-                  "up": 12, "down": 8, "mtu": 4, "mode": 1, "umcast": 3,
-                  "rename": 4, "move": 5, "address": 3, "pkey_away": 2,
-                  "pkey_back": 4, "flap": 1, "event": 4, "unplug": 0.25}
+                  "up": 12, "down": 8, "mtu": 4, "mode": 5, "umcast": 3,
+                  "rename": 4, "move": 5, "address": 4, "pkey_away": 2,
+                  "pkey_back": 4, "flap": 1, "event": 4, "unplug": 0.4}
 
     def step(self):
-        name = self.rand.choices(list(self.OPERATIONS),
-                                 list(self.OPERATIONS.values()))[0]
-        return f"{name}: {getattr(self, name)()}"
+        """One operation, of those that can be done now: its name, and what."""
+        what = None
+        while what is None:
+            name = self.rand.choices(list(self.OPERATIONS),
+                                     list(self.OPERATIONS.values()))[0]
+            what = getattr(self, name)()
+        return name, what
 
     # -- the end
 
     def settle(self):
-        """Give the fabric back what it had, and the ports their GUIDs."""
+        """Give the fabric back what it had."""
         for owner in self.owners:
             port = owner.port()
             port.link(True)
             port.wait_active(30)
             for at, key in enumerate(self.table):
                 port.set("set_pkey", f"{at + 1} {key:#x}")
-            for iface in owner.everything():
-                old = bytes.fromhex(read(iface.path("address"))
-                                    .replace(":", ""))
-                gid = bytes.fromhex(port.gid(0).replace(":", ""))
-                self.talk[iface.space].address(iface.name,
-                                               old[:12] + gid[8:])
+            sm.revive()
+            owner.know_alias()
 
     def check(self):
         """Is everything as the model says?"""
@@ -320,7 +353,7 @@ class Machine:
             have = sorted(name for where, name, _ in ifaces([space]))
             ksft_eq(have, wanted, f"interfaces in {space}")
         for owner in self.owners:
-            ksft_eq(len(owner.hca.data_qps()),
+            ksft_eq(len(owner.hca.data_qps("UD")),
                     owner.qps + len(owner.children), f"QPs of {owner.hca}")
             for iface in owner.everything():
                 self.check_one(iface)
@@ -330,6 +363,10 @@ class Machine:
         where = f"{iface.name} in {iface.space}"
         ksft_eq(int(read(iface.path("pkey")), 0), iface.pkey, where)
         ksft_eq(int(read(iface.path("umcast"))), iface.umcast, where)
+        ksft_eq(read(iface.path("mode")), MODES[iface.mode], where)
+        address = wait_until(lambda: address_of(iface), 1)
+        ksft_eq(address[4:], gid_of(iface.owner, iface.guid), where)
+        ksft_eq(address[0], 0x80 if iface.mode else 0, where)
         ksft_eq(int(read(iface.path("flags")), 0) & 1, int(iface.up),
                 f"{where} up")
         if iface is not iface.owner.parent:
@@ -338,30 +375,30 @@ class Machine:
             return
         wait_until(lambda: read(iface.path("carrier")) == "1", 40,
                    f"a carrier of {where}")
-        mtu = min(iface.mtu or 4092, 2044)
+        mtu = min(iface.mtu or MTU_MOST[iface.mode], MTU_USED[iface.mode])
         wait_until(lambda: int(read(iface.path("mtu"))) == mtu, 10,
                    f"MTU {mtu} of {where}")
 
     def talk_to_each_other(self):
         """All that are up in a partition, on two HCAs, exchange packets."""
         a, b = self.owners[:2]
-        for number, pkey in enumerate([0xffff, *KEYS]):
+        for pkey in (0xffff, *KEYS):
             some = [next((i for i in owner.everything()
                           if i.up and i.pkey == pkey), None)
                     for owner in (a, b)]
             if None in some:
                 continue
-            for which, iface in enumerate(some):
-                ip(["addr", "replace", f"10.8.{number}.{which + 1}/24",
-                    "dev", iface.name], ns=iface.space)
+            for iface in some:
+                self.talk[iface.space].add_address(iface.name,
+                                                   iface.owner.address(pkey))
             if some[0].space is some[1].space:
                 continue
-            wait_until(lambda: ping(some[0].space, f"10.8.{number}.2",
+            wait_until(lambda: ping(some[0].space, b.address(pkey),
                                     limit=0.5), 20,
                        f"{pkey:#x}: {some[0].name} to {some[1].name}")
 
 
-@timeout(900)
+@timeout(1200)
 def test_random():
     """After thousands of operations all is as the model says, and works."""
     drop_all()
@@ -377,20 +414,38 @@ def test_random():
     owners = [Owner(number, space) for number, space in enumerate(spaces)]
     machine = Machine(random.Random(seed), owners, spaces)
     defer(delete_all, machine)
-    flood = Flood(Place(spaces[0]), "10.9.0.2", size=500, gap=0.004)
-    defer(flood.stop)
+    floods = [Flood(Place(owners[source].space), owners[1 - source].address(
+        pkey), size=size, gap=0.006) for source, pkey, size in (
+            (0, 0xffff, 500), (1, KEYS[0], 1500), (0, KEYS[1], 3000))]
+    for flood in floods:
+        defer(flood.stop)
     done = []
     try:
         for number in range(count):
             done.append(machine.step())
             if number % 100 == 99:
-                ksft_pr(f"{number + 1} operations, {flood.sent} datagrams")
+                ksft_pr(f"{number + 1} operations, datagrams sent:",
+                        *[flood.sent for flood in floods])
     finally:
         if len(done) < count:
-            ksft_pr("the last ones:", *[f"\n{what}" for what in done[-12:]])
+            ksft_pr("the last ones:", *[f"\n{name}: {what}"
+                                        for name, what in done[-12:]])
+    times = collections.Counter(name for name, _ in done)
+    ksft_pr("of each kind:", *[f"{name} {times[name]}"
+                               for name in machine.OPERATIONS])
+    if count >= 2000:
+        ksft_ge(min(times[name] for name in machine.OPERATIONS), 1)
     machine.settle()
     machine.check()
     machine.talk_to_each_other()
+
+
+def address_of(iface):
+    return bytes.fromhex(read(iface.path("address")).replace(":", ""))
+
+
+def gid_of(owner, index):
+    return bytes.fromhex(owner.port().gid(index).replace(":", ""))
 
 
 class Place:

@@ -166,9 +166,9 @@ class Hca:
         return [Qp(line) for line in
                 read(f"{self.dir}/qps").splitlines()[1:] if line.strip()]
 
-    def data_qps(self):
-        """Those that are not QP0 and QP1."""
-        return [qp for qp in self.qps() if qp.type in ("UD", "RC")]
+    def data_qps(self, *types):
+        """Those that are not QP0 and QP1; of some types only."""
+        return [qp for qp in self.qps() if qp.type in (types or ("UD", "RC"))]
 
     def caps(self):
         table = {}

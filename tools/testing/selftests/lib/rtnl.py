@@ -9,13 +9,18 @@ import os
 import socket
 import struct
 
-NEWLINK, DELLINK, SETLINK = 16, 17, 19
-REQUEST, ACK, EXCL, CREATE = 0x1, 0x4, 0x200, 0x400
+NEWLINK, DELLINK, SETLINK, NEWADDR = 16, 17, 19, 20
+REQUEST, ACK, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK = 1, 3, 4, 5
 IFLA_LINKINFO, IFLA_GROUP, IFLA_NET_NS_FD = 18, 27, 28
 INFO_KIND, INFO_DATA = 1, 2
+IFA_ADDRESS, IFA_LOCAL = 1, 2
 IPOIB_PKEY, IPOIB_MODE, IPOIB_UMCAST = 1, 2, 3
 IFF_UP = 1
+SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
+NLMSGERR_ATTR_MSG = 1
+# Headers of the answer, the error number, the request's header
+ERROR_LENGTH = 16 + 4 + 16
 
 
 def attr(kind, data):
@@ -29,36 +34,57 @@ def attr(kind, data):
 
 
 def info(kind, **words):
-    """IFLA_LINKINFO; the words are numbers of 16 bits."""
+    """IFLA_LINKINFO; the words are numbers of 16 bits, or bytes."""
     ids = {"pkey": IPOIB_PKEY, "mode": IPOIB_MODE, "umcast": IPOIB_UMCAST}
-    data = b"".join(attr(ids[key], struct.pack("H", value))
+    data = b"".join(attr(ids[key], value if isinstance(value, bytes) else
+                         struct.pack("H", value))
                     for key, value in words.items())
     return attr(IFLA_LINKINFO, attr(INFO_KIND, kind) +
                 (attr(INFO_DATA, data) if data else b""))
 
 
+def reason(answer):
+    """The kernel's own words for a refusal, if it has any."""
+    at = ERROR_LENGTH
+    while at + 4 <= len(answer):
+        size, kind = struct.unpack_from("HH", answer, at)
+        if kind & 0x3fff == NLMSGERR_ATTR_MSG:
+            return answer[at + 4:at + size].rstrip(b"\0").decode()
+        at += (max(size, 4) + 3) & ~3
+    return ""
+
+
 class Rtnl:
-    """A socket in a namespace; requests raise OSError as they are refused."""
+    """
+    A socket in a namespace; requests raise OSError as they are refused, with
+    the kernel's reason as text, or none.
+    """
 
     def __init__(self, space):
         self.space = space
         self.sock = space.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self.sock.bind((0, 0))
         self.sock.settimeout(120)
+        for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK):
+            self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.count = 0
 
     def close(self):
         self.sock.close()
 
     def _talk(self, kind, flags, attrs, index=0, state=0, change=0):
+        self._send(kind, flags, struct.pack("BxHiII", 0, 0, index, state,
+                                            change) + attrs)
+
+    def _send(self, kind, flags, body):
         self.count += 1
-        body = struct.pack("BxHiII", 0, 0, index, state, change) + attrs
         self.sock.send(struct.pack("IHHII", 16 + len(body), kind,
                                    REQUEST | ACK | flags, self.count, 0) +
                        body)
-        number = -struct.unpack_from("i", self.sock.recv(16384), 16)[0]
+        answer = self.sock.recv(16384)
+        number = -struct.unpack_from("i", answer, 16)[0]
         if number:
-            raise OSError(number, os.strerror(number))
+            raise OSError(number, reason(answer))
 
     def index(self, name):
         return self.space.ifindex(name)
@@ -68,6 +94,14 @@ class Rtnl:
         link = attr(IFLA_LINK, parent) if parent else b""
         self._talk(NEWLINK, EXCL | CREATE, link + attr(IFLA_IFNAME, name) +
                    more + info(kind, **words))
+
+    def add_address(self, name, address, prefix=24):
+        """An IPv4 address, which may be there already."""
+        packed = socket.inet_aton(address)
+        self._send(NEWADDR, CREATE | REPLACE,
+                   struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0,
+                               self.index(name)) +
+                   attr(IFA_LOCAL, packed) + attr(IFA_ADDRESS, packed))
 
     def delete(self, name):
         self._talk(DELLINK, 0, attr(IFLA_IFNAME, name))

@@ -14,11 +14,12 @@ import os
 import re
 import select
 import struct
+import time
 
 from .fabric import sa_query, sm
 from .ipoib import mgid_text
 from .ksft import Failed, defer
-from .utils import read, wait_until
+from .utils import now, read, slow, wait_until
 
 REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
 SUBN_ADM, VERSION = 3, 2
@@ -84,18 +85,29 @@ def _guid_record(port, method, index, guid):
     return RECORD.unpack_from(data)[3 + place]
 
 
+def guid_at(port, index):
+    """What the port's table has there."""
+    return int(port.gid(index).replace(":", "")[16:], 16)
+
+
 def alias_guid(port, index, guid=0, keep=False):
     """
     Have the SM give a port an alias GUID, one of the SM's choice if none is
     given, until the end of the case.
     """
-    got = wait_until(lambda: _guid_record(port, SET, index, guid), 10,
-                     f"a GUID for {port}")
-    wait_until(lambda: int(port.gid(index).replace(":", "")[16:], 16) == got,
-               10, f"GID {index} of {port}")
+    def given():
+        # What an HCA lost when it was pulled OpenSM thinks it still has.
+        if not guid_at(port, index):
+            _guid_record(port, DELETE, index, 0)
+        got = _guid_record(port, SET, index, guid)
+        end = now() + slow(1)
+        while guid_at(port, index) != got and now() < end:
+            time.sleep(0.05)
+        return guid_at(port, index) == got and got
+
     if not keep:
         defer(drop_alias, port, index)
-    return got
+    return wait_until(given, 20, f"GUID {index} of {port}")
 
 
 def drop_alias(port, index):
