@@ -5,14 +5,17 @@
 import errno
 import os
 
-from lib import (ROOT, defer, ends, exists, fabric, ip, ksft_eq, ksft_false,
-                 ksft_in, ksft_ne, ksft_true, main, ours_only, ping_ok, read,
-                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours,
+                 ip, ksft_eq, ksft_false, ksft_in, ksft_ne, ksft_true, main,
+                 ours_only, ping_ok, read, tcp_transfer, timeout, udp_exchange,
+                 wait_until, write)
 from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
 
-BOOT = {"hcas": 2, "seconds": 50}
+BOOT = {"hcas": 2, "seconds": 80}
+
+BAD = ("0", "0x8000", "-1", "0x12345", "65536", "junk", " ")
 
 
 def home():
@@ -32,20 +35,33 @@ def home():
 
 
 def test_names():
-    """Names have the number as it was written; both numbers delete it."""
+    """Names have the number as it was written."""
     end = home()
     for text, number in (("2", 2), ("0x0002", 2), ("0x8002", 0x8002),
                          ("32770", 0x8002), ("0x2\n", 2)):
-        for deleted_by in ("2", "0x8002"):
-            create_child(end, number, text)
+        create_child(end, number, text)
+        name = sysfs_name(end, number)
+        ksft_in(name, names_in(ROOT), f"create_child {text!r}")
+        child = Child(end, name, 2, ROOT)
+        ksft_eq(child.read("pkey"), "0x8002")
+        ksft_eq(child.read("parent"), end.ifname)
+        ksft_eq(child.read("type"), "32")
+        delete_child(end, 2)
+        wait_until(lambda c=child: gone(c), 5, f"{name} gone")
+
+
+@fixed_in_ours("delete_child knows the P_Key with the bit of membership only")
+def test_deleted_by_either():
+    """Whatever number made a child, both numbers delete it."""
+    end = home()
+    for number in (2, 0x8002):
+        for text in ("2", "0x8002", "32770", "0x0002\n"):
+            create_child(end, number)
+            again = defer(delete_child, end, 2)
             name = sysfs_name(end, number)
-            ksft_in(name, names_in(ROOT), f"create_child {text!r}")
-            child = Child(end, name, 2, ROOT)
-            ksft_eq(child.read("pkey"), "0x8002")
-            ksft_eq(child.read("parent"), end.ifname)
-            ksft_eq(child.read("type"), "32")
-            delete_child(end, 2, deleted_by)
-            wait_until(lambda c=child: gone(c), 5, f"{name} gone")
+            ksft_eq(errno_of(delete_child, end, 2, text), 0, text)
+            again.cancel()
+            wait_until(lambda n=name: n not in names_in(ROOT), 5, name)
 
 
 def test_long_name():
@@ -67,12 +83,19 @@ def test_bad_numbers():
     """What is no P_Key is refused, and nothing is made."""
     end = home()
     before = names_in(ROOT)
-    for text in ("0", "0x8000", "-1", "0x12345", "65536", "junk", "", " "):
-        for call in (create_child, delete_child):
-            if text:
-                ksft_eq(errno_of(call, end, 0, text), errno.EINVAL,
-                        f"{call.__name__} {text!r}")
+    for text in BAD:
+        ksft_eq(errno_of(create_child, end, 0, text), errno.EINVAL, text)
+        ksft_in(errno_of(delete_child, end, 0, text),
+                (errno.EINVAL, errno.ENODEV), text)
     ksft_eq(names_in(ROOT), before)
+
+
+@ours_only("to the in-tree module some are numbers of no child: ENODEV")
+def test_bad_numbers_to_delete():
+    """What is no P_Key is no child's either, and refused as such."""
+    end = ends().a
+    for text in BAD:
+        ksft_eq(errno_of(delete_child, end, 0, text), errno.EINVAL, text)
 
 
 @ours_only("the in-tree module takes what begins with a number")
@@ -90,10 +113,22 @@ def test_duplicates():
     create_child(end, 4)
     defer(delete_child, end, 4)
     before = names_in(ROOT)
-    for number in (4, 0x8004, 0xffff, 0x7fff):
+    for number in (0x8004, 0xffff, 0x7fff):
         ksft_eq(errno_of(create_child, end, number), errno.ENOTUNIQ,
                 f"{number:#x}")
+    ksft_in(errno_of(create_child, end, 4), (errno.ENOTUNIQ, errno.EEXIST))
     ksft_eq(names_in(ROOT), before)
+
+
+@ours_only("where the name is taken as well, the in-tree module says EEXIST")
+def test_same_number():
+    """The same number once more is a P_Key that is there, no taken name."""
+    end = ends().a
+    child = child_by_sysfs(end, 4)
+    ksft_eq(errno_of(create_child, end, 4), errno.ENOTUNIQ)
+    by_ip = child_by_ip(end, 5)
+    ksft_eq(errno_of(create_child, end, 5), errno.ENOTUNIQ, "one of rtnetlink")
+    ksft_false(gone(child) or gone(by_ip))
 
 
 def test_delete_unknown():
@@ -153,11 +188,14 @@ def test_network_manager():
     create_child(end, 7, "0x8007")
     child = Child(end, f"{end.ifname}.8007", 7, ROOT)
     defer(lambda: gone(child) or child.delete())
-    ip(["link", "set", child.ifname, "down"])
-    write(child.sys("mode"), "datagram\n")
-    ip(["link", "set", child.ifname, "up"])
-    child.wait_carrier()
-    ksft_eq(child.read("mode"), "datagram")
+    ksft_eq(child.read_int("iflink"), end.ifindex())
+    for mode in ("connected", "datagram"):
+        ip(["link", "set", child.ifname, "down"])
+        write(child.sys("mode"), f"{mode}\n")
+        ip(["link", "set", child.ifname, "up"])
+        child.wait_carrier()
+        ksft_eq(child.read("mode"), mode)
+        ksft_eq(child.data()["mode"], mode)
     delete_child(end, 7, "0x8007")
     wait_until(lambda: gone(child), 5)
 
@@ -210,6 +248,70 @@ def test_files_are_for_root():
     child = child_by_sysfs(end, 11)
     for name in ("pkey", "parent"):
         ksft_eq(os.stat(child.sys(name)).st_mode & 0o777, 0o444, name)
+
+
+@ours_only("the in-tree module leaves it at the file's permissions")
+def test_capability():
+    """Root without CAP_NET_ADMIN may not write them."""
+    end = ends().a
+    child = child_by_sysfs(end, 12)
+    files = {end.sys("create_child"): "0x800d", end.sys("delete_child"):
+             "0x800c", child.sys("mode"): "connected", child.sys("umcast"): "1"}
+    for path, text in files.items():
+        done = cmd(["setpriv", "--bounding-set=-net_admin",
+                    "--inh-caps=-net_admin", "tee", path], stdin=text,
+                   fail=False)
+        ksft_in("not permitted", done.stderr, path)
+    ksft_eq((gone(child), child.read("mode"), child.read("umcast")),
+            (False, "datagram", "0"))
+    ksft_eq(names_in(end.ns, f"{end.ifname}."), [child.ifname])
+
+
+@ours_only("no link-netnsid in the in-tree module")
+@timeout(90)
+def test_moved():
+    """To another namespace and back, with traffic; deleted from afar."""
+    pair = ends()
+    space = Netns("h3").add()
+    defer(space.delete)
+    both = Children(child_by_sysfs(pair.a, 13), child_by_ip(pair.b, 13))
+    child = both.a
+    for where in (space, pair.a.ns, space):
+        ip(f"link set {child.ifname} netns {where.name}", ns=child.ns)
+        child.ns, child.name = where, where.name
+        ksft_eq("link_netnsid" in child.link(), where is space, where)
+        ksft_eq(child.link()["link_index"] if where is space else
+                child.ns.ifindex(child.link()["link"]), pair.a.ifindex())
+        ksft_eq(child.read("parent"), pair.a.ifname)
+        both.up()
+        tcp_transfer(both.a, both.b, 1 << 17)
+    delete_child(pair.a, 13)
+    ksft_true(gone(child))
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+@ours_only("the in-tree module's child is in the first namespace")
+@timeout(90)
+def test_namespace_dies():
+    """Its namespace dies: it comes home, by another name if need be."""
+    pair = ends()
+    space = Netns("h4").add()
+    child = child_by_sysfs(pair.a, 14)
+    name = child.ifname
+    ip(f"link add {name} type dummy")
+    defer(ip, f"link del {name}")
+    ip(f"link set {name} netns {space.name}", ns=pair.a.ns)
+    ip(f"link set {name} up", ns=space)
+    before = names_in(ROOT)
+    space.delete()
+    child.ns, child.name = ROOT, None
+    child.ifname = wait_until(lambda: set(names_in(ROOT)) - set(before), 10,
+                              "the child at home").pop()
+    ksft_eq(child.read("pkey"), "0x800e")
+    ksft_eq(child.read("parent"), pair.a.ifname)
+    delete_child(pair.a, 14)
+    ksft_true(gone(child))
+    ping_ok(pair.a.ns, pair.b.v4)
 
 
 @timeout(120)

@@ -6,11 +6,11 @@ import errno
 import threading
 
 from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, ip, ksft_eq,
-                 ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, main, now,
-                 slow, timeout, wait_until)
+                 ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
+                 main, now, slow, timeout, wait_until)
 from lib import many
 from lib.child import (child_by_ip, create_child, delete_child, errno_of,
-                       names_in, sysfs_name)
+                       names_in, set_address, sysfs_name)
 from lib.rtnl import Rtnl
 
 BOOT = {"hcas": 2, "seconds": 90}
@@ -48,7 +48,8 @@ def test_time():
             many.delete(talk)
     best = {kind: min(times) / 10 * 1000 for kind, times in took.items()}
     ksft_pr(f"milliseconds: {best}")
-    ksft_lt(best["child"], 8 * best["dummy"], "milliseconds for a child")
+    # As a rule 1.3 times of it; the in-tree module needs 3.5 times or more.
+    ksft_lt(best["child"], 2.5 * best["dummy"], "milliseconds for a child")
 
 
 @fixed_in_ours("it is made in the first namespace")
@@ -65,13 +66,8 @@ def test_sysfs_namespace():
         wait_until(lambda: name not in names_in(end.ns) + names_in(ROOT), 10)
 
 
-@fixed_in_ours("it waits for the SA, 15 s, and everybody for rtnl meanwhile")
-@timeout(120)
-def test_silent_sa():
-    """A child goes down and is deleted at once though the SA is silent."""
-    pair = ends()
-    child = child_by_ip(pair.a, 0x8003)
-    pair.a.port.fault("sa_drop", 1)
+def down_and_deleted(child):
+    """Seconds to bring a child down soon after it came up, and to delete it."""
     took = []
     for last in (False, True):
         child.set("up")
@@ -84,8 +80,19 @@ def test_silent_sa():
         else:
             child.set("down", timeout=slow(60))
         took.append(now() - begin)
-    ksft_pr(f"seconds: {took}")
-    ksft_lt(max(took), slow(2), "seconds")
+    return took
+
+
+@fixed_in_ours("it waits for the SA, 2 s and more, and everybody for rtnl")
+@timeout(120)
+def test_silent_sa():
+    """A child goes down and is deleted at once though the SA is silent."""
+    pair = ends()
+    usual = down_and_deleted(child_by_ip(pair.a, 0x8003, ifname="usual"))
+    pair.a.port.fault("sa_drop", 1)
+    took = down_and_deleted(child_by_ip(pair.a, 0x8003))
+    ksft_pr(f"seconds: {took}, with an SA {usual}")
+    ksft_lt(max(took), max(usual) + slow(0.5), "seconds")
 
 
 @fixed_in_ours("one queue for all ports of the host")
@@ -115,6 +122,8 @@ def test_other_port():
 def test_files():
     """A child of rtnetlink has the files that tools read."""
     child = child_by_ip(ends().a, 0x8004)
+    for name in ("pkey", "mode", "parent"):
+        ksft_true(exists(child.sys(name)), name)
     ksft_eq(child.read("pkey"), "0x8004")
     ksft_eq(child.read("mode"), "datagram")
     ksft_eq(child.read("parent"), child.parent.ifname)
@@ -150,9 +159,9 @@ def test_live_address():
     gid = wait_until(lambda: end.port.gid(2).replace(":", "")[16:].strip("0")
                      and end.port.gid(2), 5, "a second GUID")
     new = old[:12] + bytes.fromhex(gid.replace(":", ""))[8:]
-    done = end.set(f"address {new.hex(':')}", fail=False)
+    done = set_address(end, new, fail=False)
     defer(pair.ready, 30)
-    defer(end.set, f"address {old.hex(':')}", fail=False)
+    defer(set_address, end, old, fail=False)
     ksft_eq(done.ret, 0, done.stderr)
     ksft_eq(end.address(), new)
 
