@@ -6,7 +6,7 @@ from lib import (Flood, Stream, defer, ends, ksft_eq, ksft_ge, ksft_in, ksft_ne,
                  load_module, main, ping_ok, tcp_transfer, timeout,
                  udp_exchange, unload_module, wait_until)
 from lib.child import (Children, add_link, child_by_ip, child_by_sysfs,
-                       children, refused)
+                       children, names_in, refused)
 from lib.connected import (MTU, conns, counter, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import drop_all
@@ -52,6 +52,33 @@ def test_made_connected():
     tcp_transfer(both.b, both.a, 1 << 20, address=both.a.v6)
     got = udp_exchange(both.a, both.b, 20, 50000)
     ksft_eq((len(got.seen), got.bad), (20, 0))
+
+
+def test_mtu():
+    """Made with an MTU that datagram mode does not have; what no mode has."""
+    pair = ends()
+    for mtu in (9000, 1280, MTU):
+        both = Children(*(child_by_ip(end, 0x8001, words="mode connected",
+                                      more=f"mtu {mtu}") for end in pair))
+        for child in both:
+            ksft_eq(child.mtu(), mtu, "before it is up")
+        connect(both.up())
+        for child in both:
+            ksft_eq(child.mtu(), mtu, "when it is up")
+        ping_ok(both.a.ns, both.b.v4, size=mtu - 28, df=True)
+        tcp_transfer(both.a, both.b, 1 << 19)
+        both.delete()
+    end = pair.a
+    for mtu in (MTU + 1, 71, 10):
+        done = add_link(end, "no.1", "pkey 0x8001 mode connected", f"mtu {mtu}",
+                        fail=False)
+        ksft_in("MTU", refused(done), f"MTU {mtu}")
+    ksft_eq(names_in(end.ns, "no."), [])
+    child = child_by_ip(end, 0x8001)
+    child.set("mtu 9000 type ipoib mode connected")
+    ksft_eq((child.mtu(), child.read("mode")), (9000, "connected"))
+    set_mode(child, "datagram")
+    ksft_eq(child.mtu() <= 4092, True, "back in datagram mode")
 
 
 def test_switched():

@@ -129,6 +129,8 @@ def test_verbs():
     before = state(end)
     makers = {"rtnl": lambda: add_link(end, "l.0", "pkey 0x8001",
                                        fail=False).ret,
+              "connected": lambda: add_link(end, "l.0", "pkey 0x8001 mode "
+                                            "connected", fail=False).ret,
               "sysfs": lambda: errno_of(create_child, end, 1)}
 
     def drop():
@@ -201,7 +203,7 @@ def each_allocation(make, undo, where, same):
     return total, spared
 
 
-@timeout(400)
+@timeout(500)
 def test_allocations():
     """Each allocation behind a new child fails, by both ways."""
     failslab.need()
@@ -213,6 +215,8 @@ def test_allocations():
     ways = {
         "rtnl": (lambda: rtnl.add(index, "l.0", pkey=0x8001),
                  lambda: rtnl.delete("l.0")),
+        "connected": (lambda: rtnl.add(index, "l.0", pkey=0x8001, mode=1),
+                      lambda: rtnl.delete("l.0")),
         "sysfs": (lambda: create_child(end, 1),
                   lambda: delete_child(end, 1)),
     }

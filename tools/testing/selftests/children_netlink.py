@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Child interfaces made, changed, shown and deleted by rtnetlink."""
 
+import errno
+
 from lib import (Netns, ROOT, Stream, defer, ends, exists, ip, ksft_eq,
-                 ksft_in, ksft_ne, ksft_not_in, ksft_true, main, ours_only,
-                 ping_ok, slow, tcp_transfer, timeout, wait_until)
+                 ksft_in, ksft_ne, ksft_not_in, ksft_raises, ksft_true, main,
+                 ours_only, ping_ok, read, slow, tcp_transfer, timeout,
+                 wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, children, gone,
                        names_in, refused)
+from lib.rtnl import IFLA_ADDRESS, Rtnl, attr
 
-BOOT = {"hcas": 2, "seconds": 60}
+BOOT = {"hcas": 2, "seconds": 75}
 
 
 def test_create():
@@ -74,6 +78,35 @@ def test_refusals():
         ksft_ne(done.ret, 0, words)
     ksft_eq(names_in(end.ns), before)
     ksft_eq(len(end.port.hca.data_qps()), qps, "QPs")
+
+
+@ours_only("the in-tree module gives no reasons")
+def test_raw_refusals():
+    """What ip would not even ask for is refused with a reason as well."""
+    end = ends().a
+    child = child_by_ip(end, 4)
+    before = names_in(end.ns)
+    talk = Rtnl(end.ns)
+    defer(talk.close)
+    index = end.ifindex()
+    new = [(errno.ENODEV, "no such parent", 0x7fff0000, b"", {}),
+           (errno.EINVAL, "child interface", child.ifindex(), b"", {}),
+           (errno.EINVAL, "20 octets", index, attr(IFLA_ADDRESS, bytes(32)), {}),
+           (errno.EINVAL, "16 bits", index, b"", {"pkey": bytes(4)}),
+           (errno.ERANGE, "range", index, b"", {"mode": 2}),
+           (errno.ERANGE, "range", index, b"", {"umcast": 2})]
+    for number, word, parent, more, words in new:
+        with ksft_raises(OSError, word) as refusal:
+            talk.add(parent, "no.1", more, **{"pkey": 0x8005, **words})
+        ksft_eq(refusal.error.errno, number, word)
+        ksft_in(word, refusal.error.strerror)
+    for word, words in (("can't be changed", {"pkey": 0x8005}),
+                        ("no P_Keys", {"pkey": 0x8000}),
+                        ("range", {"mode": 2}), ("range", {"umcast": 2})):
+        with ksft_raises(OSError, word) as refusal:
+            talk.change(child.ifname, **words)
+        ksft_in(word, refusal.error.strerror)
+    ksft_eq(names_in(end.ns), before)
 
 
 def test_refused():
@@ -187,6 +220,31 @@ def test_namespace_dies():
     ksft_eq(int(str(lost.data()["key"]), 16), 0x8009)
     lost.delete(fail=True)
     ping_ok(pair.a.ns, pair.b.v4)
+
+
+@timeout(120)
+def test_parents_namespace_dies():
+    """The parent's namespace dies: parent and children come home, alive."""
+    pair = ends()
+    end = pair.a
+    space = other_space("h5")
+    add_link(end, "with.1", "pkey 0x8001")
+    add_link(end, "far.2", "pkey 0x8002")
+    ip(f"link set far.2 netns {space.name}", ns=end.ns)
+    far = Child(end, "far.2", 2, space)
+    far.up()
+    far.wait_carrier()
+    end.drop()
+    wait_until(lambda: {end.ifname, "with.1"} <= set(names_in(ROOT)), 10,
+               "parent and child at home")
+    defer(ip, "link del with.1")
+    ip(f"link set {end.ifname} up")
+    ip("link set with.1 up")
+    for name in (end.ifname, "with.1"):
+        wait_until(lambda n=name: read(f"/sys/class/net/{n}/carrier") == "1",
+                   20, f"the carrier of {name}")
+    far.wait_carrier()
+    far.delete(fail=True)
 
 
 @timeout(120)

@@ -5,11 +5,14 @@ P_Keys come, go and move while children exist, by the real OpenSM, which reads
 partitions.conf again.  Traffic in other partitions does not notice.
 """
 
-from lib import (Stream, defer, ends, ksft_eq, ksft_false, ksft_in,
-                 ksft_not_in, ksft_true, main, mcast_receiver, mcast_sender,
+import re
+
+from lib import (Stream, defer, ends, ksft_eq, ksft_false, ksft_in, ksft_ne,
+                 ksft_not_in, ksft_true, main, mcast_receiver,
                  mgid_of, ours_only, ping, ping_ok, read, slow, sm,
                  tcp_transfer, timeout, wait_until)
 from lib.child import Children, child_by_ip, children
+from lib.traffic import mcast_start
 
 BOOT = {"hcas": 2, "seconds": 150}
 
@@ -169,21 +172,12 @@ def test_mapped_groups():
     group = "239.5.6.7"
     sink = mcast_receiver(pair.b, group)
     defer(sink.close)
-    source = mcast_sender(pair.a, group)
-    defer(source.close)
-
-    def passes():
-        source.sendto(b"12345678" * 4, (group, sink.port))
-        return sink.drain() or sink.bad
-
-    wait_until(passes, 20, "a first packet")
+    mcast_start(pair.a, group, sink)
     defer(pair.ready)
     defer(with_index_0, pair, 0xffff)
     with_index_0(pair, 0x8001)
     pair.ready()
-    sink.bad = 0
-    sink.seen.clear()
-    wait_until(passes, 20, "a packet in the new partition")
+    mcast_start(pair.a, group, sink)
     text = read(f"/sys/kernel/debug/ipoib/{pair.b.ifname}_mcg")
     mgids = [line.split()[1] for line in text.splitlines()
              if line.startswith("GID:")]
@@ -243,6 +237,73 @@ def test_many_changes():
     end.port.set("set_pkey", f"{old} 0x8004")
     both.ready()
     ping_ok(pair.a.ns, pair.b.v4)
+
+
+def wait_place(end, pkey, index):
+    wait_until(lambda: place(end, pkey) == index, 20,
+               f"{pkey:#x} at index {index} of {end}")
+
+
+@timeout(200)
+def test_index_0_by_sm():
+    """OpenSM moves a P_Key to index 0 and back: parent and children follow."""
+    pair = ends()
+    both = children(pair, 0x8001, 1)
+    others, stream = bystanders(pair)
+    old = sm.partitions()
+
+    def back():
+        # OpenSM leaves a key where it is unless it is told.
+        sm.set_partitions(old.replace("0x7fff, ipoib", "0x7fff, ipoib, indx0"))
+        sm.sweep()
+        for end in pair:
+            wait_place(end, 0xffff, 0)
+        sm.set_partitions(old)
+        sm.sweep()
+        pair.ready()
+
+    again = defer(back)
+    sm.set_partitions(re.sub(r"0x8001, ipoib", "0x8001, ipoib, indx0", old))
+    sm.sweep()
+    for end in pair:
+        wait_place(end, 0x8001, 0)
+        wait_until(lambda e=end: e.read("pkey") == "0x8001", 10, "the parent")
+    for each in (pair, both):
+        each.ready()
+        tcp_transfer(each.a, each.b, 1 << 17)
+    stream.wait_progress()
+    again.exec()
+    both.ready()
+    stream.wait_progress()
+    stream.finish()
+    ksft_true(others.b.carrier())
+
+
+@timeout(200)
+def test_another_place():
+    """OpenSM takes a key, gives its place away, and gives it another one."""
+    pair = ends()
+    gift = grant(pair)
+    both = children(pair, NEW)
+    others, stream = bystanders(pair)
+    was = place(pair.b, NEW)
+    gift.exec()
+    for child in both:
+        child.wait_no_carrier()
+    # So many that all places which were left in between are taken.
+    squatters = range(0x43, 0x4b)
+    grant(pair, "".join(f"s{key:x}={key:#x}, ipoib, defmember=full: ALL;\n"
+                        for key in squatters), 0x8000 | squatters[-1])
+    wait_until(lambda: was in [place(pair.b, 0x8000 | key)
+                               for key in squatters], 15,
+               "the place given away")
+    grant(pair)
+    ksft_ne(place(pair.b, NEW), was)
+    both.ready()
+    tcp_transfer(both.a, both.b, 1 << 18)
+    stream.wait_progress()
+    stream.finish()
+    ksft_true(others.b.carrier())
 
 
 if __name__ == "__main__":

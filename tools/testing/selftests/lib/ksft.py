@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+import types
 
 
 class Failed(Exception):
@@ -104,10 +105,15 @@ def ksft_lt(a, b, comment=""):
 
 @contextlib.contextmanager
 def ksft_raises(kind, comment=""):
-    """The block must raise @kind (an exception class or a tuple of them)."""
+    """
+    The block must raise @kind (an exception class or a tuple of them); what
+    was raised is in the result's field error.
+    """
+    raised = types.SimpleNamespace(error=None)
     try:
-        yield
-    except kind:
+        yield raised
+    except kind as error:
+        raised.error = error
         return
     _fail("no error was raised", comment)
 
