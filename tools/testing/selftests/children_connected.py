@@ -70,8 +70,8 @@ def test_mtu():
         both.delete()
     end = pair.a
     for mtu in (MTU + 1, 71, 10):
-        done = add_link(end, "no.1", "pkey 0x8001 mode connected", f"mtu {mtu}",
-                        fail=False)
+        done = add_link(end, "no.1", "pkey 0x8001 mode connected",
+                        f"mtu {mtu}", fail=False)
         ksft_in("MTU", refused(done), f"MTU {mtu}")
     ksft_eq(names_in(end.ns, "no."), [])
     child = child_by_ip(end, 0x8001)

@@ -91,7 +91,8 @@ def test_raw_refusals():
     index = end.ifindex()
     new = [(errno.ENODEV, "no such parent", 0x7fff0000, b"", {}),
            (errno.EINVAL, "child interface", child.ifindex(), b"", {}),
-           (errno.EINVAL, "20 octets", index, attr(IFLA_ADDRESS, bytes(32)), {}),
+           (errno.EINVAL, "20 octets", index, attr(IFLA_ADDRESS, bytes(32)),
+            {}),
            (errno.EINVAL, "16 bits", index, b"", {"pkey": bytes(4)}),
            (errno.ERANGE, "range", index, b"", {"mode": 2}),
            (errno.ERANGE, "range", index, b"", {"umcast": 2})]

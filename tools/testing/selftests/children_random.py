@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
-A long random sequence of all one can do to parents and children, under traffic.
+A long random sequence of all one can do to interfaces, under traffic.
 
 A model follows each operation, refusals included, and in the end says which
 interfaces there are, and with what settings.  The seed is printed; with the

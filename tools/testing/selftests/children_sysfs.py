@@ -255,8 +255,9 @@ def test_capability():
     """Root without CAP_NET_ADMIN may not write them."""
     end = ends().a
     child = child_by_sysfs(end, 12)
-    files = {end.sys("create_child"): "0x800d", end.sys("delete_child"):
-             "0x800c", child.sys("mode"): "connected", child.sys("umcast"): "1"}
+    files = {end.sys("create_child"): "0x800d",
+             end.sys("delete_child"): "0x800c",
+             child.sys("mode"): "connected", child.sys("umcast"): "1"}
     for path, text in files.items():
         done = cmd(["setpriv", "--bounding-set=-net_admin",
                     "--inh-caps=-net_admin", "tee", path], stdin=text,

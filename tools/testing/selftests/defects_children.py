@@ -67,7 +67,7 @@ def test_sysfs_namespace():
 
 
 def down_and_deleted(child):
-    """Seconds to bring a child down soon after it came up, and to delete it."""
+    """Seconds to bring a child down soon after it came up, and to delete."""
     took = []
     for last in (False, True):
         child.set("up")

@@ -49,7 +49,7 @@ def create_child(end, number, text=None):
 
 
 def delete_child(end, number, text=None):
-    """With the bit of membership, without which the in-tree module does not."""
+    """With the bit of membership, which the in-tree module insists on."""
     write(end.sys("delete_child"), text or f"{full(number):#06x}\n")
 
 
