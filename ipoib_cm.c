@@ -200,7 +200,7 @@ static int ipoib_conn_create_qp(struct ipoib_conn *conn)
 	struct ib_qp_init_attr attr = {
 		.event_handler = ipoib_conn_qp_event,
 		.qp_context = &conn->qp,
-		.cap.max_send_wr = 1,	/* the marker */
+		.cap.max_send_wr = 1,	/* the marker of a drain */
 		.cap.max_send_sge = 1,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_RC,
@@ -209,7 +209,7 @@ static int ipoib_conn_create_qp(struct ipoib_conn *conn)
 	int ret;
 
 	if (ipoib_conn_is_active(conn)) {
-		attr.cap.max_send_wr += conn->ring.size;
+		attr.cap.max_send_wr = conn->ring.size;
 		attr.cap.max_send_sge = dev->ud.max_sge;
 	} else if (conn->rxq) {
 		attr.cap.max_recv_wr = conn->rxq->size;

@@ -11,7 +11,7 @@
 
 #include "ipoib.h"
 
-#define IPOIB_RC_RING		64	/* packets in flight on a connection */
+#define IPOIB_RC_RING		64	/* send queue of a connection */
 #define IPOIB_LINK_WAIT_BYTES	(512 * 1024)
 
 /**

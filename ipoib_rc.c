@@ -158,10 +158,11 @@ drop:
 
 /* ---- transmit completions ----------------------------------------------- */
 
-static u32 ipoib_rc_free(const struct ipoib_conn *conn)
+/* Is there room for another packet?  The last place is a drain marker's. */
+static bool ipoib_rc_room(const struct ipoib_conn *conn)
 {
 	return ipoib_ring_free(conn->ring.size, conn->head,
-			       READ_ONCE(conn->tail));
+			       READ_ONCE(conn->tail)) > 1;
 }
 
 /* Retire the packets before sequence number @end. */
@@ -182,7 +183,7 @@ static void ipoib_rc_retire(struct ipoib_conn *conn, u32 end, int budget)
 		napi_consume_skb(slot->skb, budget);
 	}
 	ipoib_tx_count(txq, packets, bytes);
-	/* Pairs with READ_ONCE() in ipoib_rc_free() */
+	/* Pairs with READ_ONCE() in ipoib_rc_room() */
 	WRITE_ONCE(conn->tail, tail);
 	WRITE_ONCE(txq->rc_done, txq->rc_done + packets);
 	atomic_sub(packets, &txq->rc_flying);
@@ -542,7 +543,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 		return true;
 	}
 	/* A packet that waits must find no request before it unposted. */
-	if (chain->num == IPOIB_POST_BATCH || !ipoib_rc_free(conn))
+	if (chain->num == IPOIB_POST_BATCH || !ipoib_rc_room(conn))
 		ipoib_rc_post(txq);
 	return false;
 }
@@ -592,7 +593,7 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		handled = ipoib_rc_defer(link, skb);
 	} else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
 		mtu = link->max_msg - IPOIB_ENCAP_LEN;
-	} else if (unlikely(link->waiting_bytes || !ipoib_rc_free(conn))) {
+	} else if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn))) {
 		ipoib_link_wait(link, skb);
 		ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
 	} else if (unlikely(conn->qp.txq != txq)) {
@@ -634,7 +635,7 @@ static noinline void ipoib_rc_push(struct ipoib_conn *conn)
 	struct sk_buff *skb;
 
 	spin_lock(&link->lock);
-	while (ipoib_rc_usable(link, conn) && ipoib_rc_free(conn)) {
+	while (ipoib_rc_usable(link, conn) && ipoib_rc_room(conn)) {
 		skb = __skb_dequeue(&link->waiting);
 		if (!skb)
 			break;
