@@ -47,6 +47,7 @@
 #define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
 #define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
 #define IPOIB_CONN_GRACE	(10 * HZ)
+#define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
 #define IPOIB_CM_MAX_PASSIVE	8192
 #define IPOIB_CM_MAX_PENDING	256
 #define IPOIB_CM_PER_PEER	4
@@ -485,6 +486,16 @@ static int ipoib_conn_establish(struct ipoib_conn *conn)
 
 /* ---- accepting ---------------------------------------------------------- */
 
+/* Did the peer of @conn open this other one? */
+static bool ipoib_conn_same_peer(const struct ipoib_conn *other,
+				 const struct ipoib_conn *conn)
+{
+	return other != conn && !ipoib_conn_is_active(other) &&
+	       other->state != IPOIB_CONN_CLOSING &&
+	       other->peer.qpn == conn->peer.qpn &&
+	       !memcmp(&other->gid, &conn->gid, sizeof(other->gid));
+}
+
 /* Connections that the same peer opened before: at most a few are kept. */
 static void ipoib_conn_supersede(struct ipoib_conn *conn)
 {
@@ -494,10 +505,7 @@ static void ipoib_conn_supersede(struct ipoib_conn *conn)
 
 	spin_lock_bh(&cm->lock);
 	list_for_each_entry_reverse(old, &cm->conns, entry) {
-		if (ipoib_conn_is_active(old) || old == conn ||
-		    old->state == IPOIB_CONN_CLOSING ||
-		    old->peer.qpn != conn->peer.qpn ||
-		    memcmp(&old->gid, &conn->gid, sizeof(old->gid)))
+		if (!ipoib_conn_same_peer(old, conn))
 			continue;
 		old->superseded = true;
 		if (++n >= IPOIB_CM_PER_PEER)
@@ -892,6 +900,28 @@ static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
 	ipoib_conn_close(conn, closing);
 }
 
+/*
+ * The peer answers nothing any more.  What it opened is closed: at once unless
+ * it has just been used, else soon unless it goes on to be.  If the peer lives
+ * after all, it opens another.
+ */
+static void ipoib_conn_peer_died(struct ipoib_conn *conn)
+{
+	unsigned long since = jiffies - IPOIB_CONN_SILENT;
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct ipoib_conn *other;
+
+	spin_lock_bh(&cm->lock);
+	list_for_each_entry(other, &cm->conns, entry) {
+		if (!ipoib_conn_same_peer(other, conn))
+			continue;
+		other->superseded = true;
+		if (time_before(READ_ONCE(other->used), since))
+			ipoib_conn_notify(other, IPOIB_CONN_EV_CLOSE);
+	}
+	spin_unlock_bh(&cm->lock);
+}
+
 static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
@@ -900,9 +930,11 @@ static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
 	cm->stats.broken++;
 	ipoib_dbg(conn->qp.dev, "connection %#x broke: %s\n",
 		  conn->qp.ib->qp_num, ib_wc_status_msg(conn->status));
-	/* Nobody answers there: the peer may have another LID. */
-	if (conn->link && conn->status == IB_WC_RETRY_EXC_ERR)
+	if (conn->link && conn->status == IB_WC_RETRY_EXC_ERR) {
+		/* Nobody answers there: the peer may have another LID. */
 		ipoib_neigh_record(conn->link, &rec, true);
+		ipoib_conn_peer_died(conn);
+	}
 	ipoib_conn_fail(conn, true, closing);
 }
 

@@ -67,7 +67,7 @@ enum ipoib_conn_event {
  * @rx: where it receives if a peer opened it
  * @rxq: receive queue of its own on an HCA without SRQ, or NULL
  * @last_wqe: the HCA has done with the SRQ as far as this QP goes
- * @superseded: the peer has opened another one since
+ * @superseded: the peer has opened another one since, or seems to be dead
  * @live: the QP has been in a state to send or receive
  * @drain: to be waited for while it is taken down
  * @rcu: frees it
