@@ -48,135 +48,106 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_event_classify);
 
 /* ---- states ------------------------------------------------------------- */
 
-static const char * const ipoib_path_states[] = {
-	[IPOIB_PATH_IDLE]	= "idle",
-	[IPOIB_PATH_QUEUED]	= "queued",
-	[IPOIB_PATH_QUERY]	= "query",
-	[IPOIB_PATH_VALID]	= "valid",
-	[IPOIB_PATH_BACKOFF]	= "backoff",
+/* Name of a state, and where it may go: bits */
+struct ipoib_state {
+	const char *name;
+	u8 moves;
+};
+
+static const struct ipoib_state ipoib_path_states[] = {
+	[IPOIB_PATH_IDLE]	= { "idle", BIT(IPOIB_PATH_QUEUED) },
+	[IPOIB_PATH_QUEUED]	= { "queued", BIT(IPOIB_PATH_QUERY) },
+	[IPOIB_PATH_QUERY]	= { "query", BIT(IPOIB_PATH_VALID) |
+					     BIT(IPOIB_PATH_BACKOFF) |
+					     BIT(IPOIB_PATH_IDLE) },
+	[IPOIB_PATH_VALID]	= { "valid", BIT(IPOIB_PATH_QUEUED) },
+	[IPOIB_PATH_BACKOFF]	= { "backoff", BIT(IPOIB_PATH_QUEUED) |
+					       BIT(IPOIB_PATH_IDLE) },
+};
+
+/* Everything may end in IDLE. */
+static const struct ipoib_state ipoib_mcast_states[] = {
+	[IPOIB_MCAST_IDLE]	= { "idle", BIT(IPOIB_MCAST_JOINING) |
+					    BIT(IPOIB_MCAST_IDLE) },
+	[IPOIB_MCAST_JOINING]	= { "joining", BIT(IPOIB_MCAST_JOINED) |
+					       BIT(IPOIB_MCAST_IDLE) },
+	[IPOIB_MCAST_JOINED]	= { "joined", BIT(IPOIB_MCAST_MEMBER) |
+					      BIT(IPOIB_MCAST_IDLE) },
+	[IPOIB_MCAST_MEMBER]	= { "member", BIT(IPOIB_MCAST_IDLE) },
+};
+
+static const struct ipoib_state ipoib_link_states[] = {
+	[IPOIB_LINK_IDLE]	= { "idle", BIT(IPOIB_LINK_WANTED) },
+	[IPOIB_LINK_WANTED]	= { "wanted", BIT(IPOIB_LINK_CONNECTING) |
+					      BIT(IPOIB_LINK_BACKOFF) },
+	[IPOIB_LINK_CONNECTING]	= { "connecting", BIT(IPOIB_LINK_UP) |
+						  BIT(IPOIB_LINK_WANTED) |
+						  BIT(IPOIB_LINK_BACKOFF) },
+	[IPOIB_LINK_UP]		= { "up", BIT(IPOIB_LINK_IDLE) |
+					  BIT(IPOIB_LINK_WANTED) |
+					  BIT(IPOIB_LINK_BACKOFF) },
+	[IPOIB_LINK_BACKOFF]	= { "backoff", BIT(IPOIB_LINK_WANTED) },
+};
+
+static const struct ipoib_state ipoib_conn_states[] = {
+	[IPOIB_CONN_NEW]	= { "new", BIT(IPOIB_CONN_ASKED) |
+					   BIT(IPOIB_CONN_ANSWERED) |
+					   BIT(IPOIB_CONN_CLOSING) },
+	[IPOIB_CONN_ASKED]	= { "asked", BIT(IPOIB_CONN_UP) |
+					     BIT(IPOIB_CONN_CLOSING) },
+	[IPOIB_CONN_ANSWERED]	= { "answered", BIT(IPOIB_CONN_UP) |
+						BIT(IPOIB_CONN_CLOSING) },
+	[IPOIB_CONN_UP]		= { "up", BIT(IPOIB_CONN_CLOSING) },
+	[IPOIB_CONN_CLOSING]	= { "closing", BIT(IPOIB_CONN_DEAD) },
+	[IPOIB_CONN_DEAD]	= { "dead", 0 },
 };
 
 const char *ipoib_path_state_name(enum ipoib_path_state state)
 {
-	return ipoib_path_states[state];
+	return ipoib_path_states[state].name;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_state_name);
 
-/* Legal moves: from (index) to (bits). */
-static const u8 ipoib_path_moves[] = {
-	[IPOIB_PATH_IDLE]	= BIT(IPOIB_PATH_QUEUED),
-	[IPOIB_PATH_QUEUED]	= BIT(IPOIB_PATH_QUERY),
-	[IPOIB_PATH_QUERY]	= BIT(IPOIB_PATH_VALID) |
-				  BIT(IPOIB_PATH_BACKOFF) |
-				  BIT(IPOIB_PATH_IDLE),
-	[IPOIB_PATH_VALID]	= BIT(IPOIB_PATH_QUEUED),
-	[IPOIB_PATH_BACKOFF]	= BIT(IPOIB_PATH_QUEUED) |
-				  BIT(IPOIB_PATH_IDLE),
-};
-
 bool ipoib_path_may_move(enum ipoib_path_state from, enum ipoib_path_state to)
 {
-	return ipoib_path_moves[from] & BIT(to);
+	return ipoib_path_states[from].moves & BIT(to);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_may_move);
 
-static const char * const ipoib_mcast_states[] = {
-	[IPOIB_MCAST_IDLE]	= "idle",
-	[IPOIB_MCAST_JOINING]	= "joining",
-	[IPOIB_MCAST_JOINED]	= "joined",
-	[IPOIB_MCAST_MEMBER]	= "member",
-};
-
 const char *ipoib_mcast_state_name(enum ipoib_mcast_state state)
 {
-	return ipoib_mcast_states[state];
+	return ipoib_mcast_states[state].name;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_state_name);
-
-/* Legal moves: from (index) to (bits); everything may end in IDLE. */
-static const u8 ipoib_mcast_moves[] = {
-	[IPOIB_MCAST_IDLE]	= BIT(IPOIB_MCAST_JOINING) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_JOINING]	= BIT(IPOIB_MCAST_JOINED) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_JOINED]	= BIT(IPOIB_MCAST_MEMBER) |
-				  BIT(IPOIB_MCAST_IDLE),
-	[IPOIB_MCAST_MEMBER]	= BIT(IPOIB_MCAST_IDLE),
-};
 
 bool ipoib_mcast_may_move(enum ipoib_mcast_state from,
 			  enum ipoib_mcast_state to)
 {
-	return ipoib_mcast_moves[from] & BIT(to);
+	return ipoib_mcast_states[from].moves & BIT(to);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_may_move);
 
-static const char * const ipoib_link_states[] = {
-	[IPOIB_LINK_IDLE]	= "idle",
-	[IPOIB_LINK_WANTED]	= "wanted",
-	[IPOIB_LINK_CONNECTING]	= "connecting",
-	[IPOIB_LINK_UP]		= "up",
-	[IPOIB_LINK_BACKOFF]	= "backoff",
-};
-
 const char *ipoib_link_state_name(enum ipoib_link_state state)
 {
-	return ipoib_link_states[state];
+	return ipoib_link_states[state].name;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_state_name);
 
-/* Legal moves: from (index) to (bits). */
-static const u8 ipoib_link_moves[] = {
-	[IPOIB_LINK_IDLE]	= BIT(IPOIB_LINK_WANTED),
-	[IPOIB_LINK_WANTED]	= BIT(IPOIB_LINK_CONNECTING) |
-				  BIT(IPOIB_LINK_BACKOFF),
-	[IPOIB_LINK_CONNECTING]	= BIT(IPOIB_LINK_UP) |
-				  BIT(IPOIB_LINK_WANTED) |
-				  BIT(IPOIB_LINK_BACKOFF),
-	[IPOIB_LINK_UP]		= BIT(IPOIB_LINK_IDLE) |
-				  BIT(IPOIB_LINK_WANTED) |
-				  BIT(IPOIB_LINK_BACKOFF),
-	[IPOIB_LINK_BACKOFF]	= BIT(IPOIB_LINK_WANTED),
-};
-
 bool ipoib_link_may_move(enum ipoib_link_state from, enum ipoib_link_state to)
 {
-	return ipoib_link_moves[from] & BIT(to);
+	return ipoib_link_states[from].moves & BIT(to);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_may_move);
 
-static const char * const ipoib_conn_states[] = {
-	[IPOIB_CONN_NEW]	= "new",
-	[IPOIB_CONN_ASKED]	= "asked",
-	[IPOIB_CONN_ANSWERED]	= "answered",
-	[IPOIB_CONN_UP]		= "up",
-	[IPOIB_CONN_CLOSING]	= "closing",
-	[IPOIB_CONN_DEAD]	= "dead",
-};
-
 const char *ipoib_conn_state_name(enum ipoib_conn_state state)
 {
-	return ipoib_conn_states[state];
+	return ipoib_conn_states[state].name;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_state_name);
 
-/* Legal moves: from (index) to (bits). */
-static const u8 ipoib_conn_moves[] = {
-	[IPOIB_CONN_NEW]	= BIT(IPOIB_CONN_ASKED) |
-				  BIT(IPOIB_CONN_ANSWERED) |
-				  BIT(IPOIB_CONN_CLOSING),
-	[IPOIB_CONN_ASKED]	= BIT(IPOIB_CONN_UP) |
-				  BIT(IPOIB_CONN_CLOSING),
-	[IPOIB_CONN_ANSWERED]	= BIT(IPOIB_CONN_UP) |
-				  BIT(IPOIB_CONN_CLOSING),
-	[IPOIB_CONN_UP]		= BIT(IPOIB_CONN_CLOSING),
-	[IPOIB_CONN_CLOSING]	= BIT(IPOIB_CONN_DEAD),
-	[IPOIB_CONN_DEAD]	= 0,
-};
-
 bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to)
 {
-	return ipoib_conn_moves[from] & BIT(to);
+	return ipoib_conn_states[from].moves & BIT(to);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_may_move);
 
