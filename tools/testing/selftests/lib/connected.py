@@ -56,6 +56,11 @@ def conns(end, by=None):
     return found
 
 
+def gid_of(end):
+    """The GID of an end as conns() has it."""
+    return end.address()[4:].hex(":", 2)
+
+
 def established(end, by=None):
     return [c for c in conns(end, by) if c["state"] in ("up", "answered")]
 
@@ -64,12 +69,8 @@ def wait_connected(src, dst, limit=15, address=None):
     """Send until @src has a connection to @dst that is up."""
     def there():
         ping(src.ns, address or dst.v4, limit=0.3)
-        gid = dst.address()[4:]
-        for conn in established(src, "us"):
-            words = conn["GID"].split(":")
-            if bytes.fromhex("".join(words)) == gid:
-                return True
-        return False
+        gid = gid_of(dst)
+        return any(conn["GID"] == gid for conn in established(src, "us"))
 
     wait_until(there, limit, f"a connection from {src} to {dst}",
                interval=0.1)
