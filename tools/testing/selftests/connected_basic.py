@@ -8,7 +8,7 @@ from lib import (Stream, defer, ip, ksft_eq, ksft_ge, ksft_gt, ksft_in,
                  wait_until)
 from lib.connected import (MTU, conns, connected_ends, counters, established,
                            mode)
-from lib.traffic import udp_send
+from lib.traffic import tcp_many, tcp_small_segments, udp_send
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 
@@ -69,22 +69,12 @@ def test_tcp():
 
 def test_tcp_many():
     """Sixteen streams at once."""
-    pair = connected_ends()
-    streams = []
-    for number in range(16):
-        src, dst = (pair.a, pair.b) if number % 2 else (pair.b, pair.a)
-        stream = Stream(src, dst, total=2 * MIB)
-        defer(stream.abort)
-        streams.append(stream)
-    for stream in streams:
-        stream.finish(60)
+    tcp_many(connected_ends(), 2 * MIB)
 
 
 def test_tcp_small_segments():
     """Segments of all sizes: small MSS, odd lengths."""
-    pair = connected_ends()
-    for mss in (88, 536, 1460):
-        tcp_transfer(pair.a, pair.b, 300001, mss=mss)
+    tcp_small_segments(connected_ends())
 
 
 def test_udp():

@@ -6,7 +6,7 @@ from lib import (Capture, Flood, Stream, UdpSink, defer, ends, exists,
                  kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le,
                  ksft_lt, ksft_pr, main, ping_ok, read_int, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until)
-from lib.traffic import _addr, udp_send
+from lib.traffic import _addr, tcp_many, tcp_small_segments, udp_send
 
 BOOT = {"hcas": 2, "seconds": 50}
 
@@ -41,23 +41,13 @@ def test_tcp_both_ways():
 
 
 def test_tcp_many():
-    """Sixteen connections at once."""
-    pair = ends()
-    streams = []
-    for number in range(16):
-        src, dst = (pair.a, pair.b) if number % 2 else (pair.b, pair.a)
-        stream = Stream(src, dst, total=MIB // 2)
-        defer(stream.abort)
-        streams.append(stream)
-    for stream in streams:
-        stream.finish(60)
+    """Sixteen streams at once."""
+    tcp_many(ends(), MIB // 2)
 
 
 def test_tcp_small_segments():
     """Segments of all sizes: small MSS, odd lengths."""
-    pair = ends()
-    for mss in (88, 536, 1001):
-        tcp_transfer(pair.a, pair.b, 300001, mss=mss)
+    tcp_small_segments(ends())
 
 
 def test_offloads_toggled():

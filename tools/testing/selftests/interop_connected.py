@@ -10,7 +10,7 @@ from lib import (Stream, any_ends, cmd, defer, ksft_eq, ksft_gt, ksft_ge,
                  wait_until, write)
 from lib.connected import (MTU, conns, counter, established, mode, to_datagram,
                            wait_connected)
-from lib.traffic import udp_send
+from lib.traffic import restarts, udp_send
 
 BOOT = {"ipoib": "interop", "hcas": 2, "needs": "interop", "seconds": 90}
 
@@ -125,15 +125,7 @@ def test_mixed_modes():
 @timeout(90)
 def test_restarts():
     """Either side goes down and comes back in the middle of a stream."""
-    pair = pair_up()
-    for end in pair:
-        end.set("down")
-        end.up()
-        end.wait_carrier()
-        pair.wait_ping(30)
-        pair.wait_ping(30, reverse=True)
-        tcp_transfer(pair.a, pair.b, 2 * MIB)
-        tcp_transfer(pair.b, pair.a, 2 * MIB)
+    restarts(pair_up())
 
 
 @timeout(90)

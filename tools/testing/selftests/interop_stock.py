@@ -9,7 +9,7 @@ from lib import (any_ends, cmd, defer, exists, ifaces, ksft_eq, ksft_false,
                  neigh_flush, ping_ok, port, read, slow, tcp_transfer,
                  timeout, udp_exchange, wait_until)
 from lib.ipoib import forget
-from lib.traffic import udp_send
+from lib.traffic import restarts, udp_send
 
 # The distribution's module makes an interface for both HCAs, ours is told to
 # leave HCA 0 alone; what the other one has on HCA 1 stays down.
@@ -98,15 +98,10 @@ def test_arp_flush():
         ping_ok(pair.b.ns, pair.a.v6, limit=slow(2))
 
 
+@timeout(90)
 def test_peer_restarts():
     """Either side goes down and comes back."""
-    pair = pair_up()
-    for end in pair:
-        end.set("down")
-        end.up()
-        end.wait_carrier()
-        pair.wait_ping(20)
-        pair.wait_ping(20, reverse=True)
+    restarts(pair_up())
 
 
 def test_reregister():

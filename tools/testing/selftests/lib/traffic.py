@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 
-from .ksft import Failed
+from .ksft import Failed, defer
 from .utils import ip, slow, wait_until
 
 IP_MTU_DISCOVER = 10
@@ -262,6 +262,36 @@ class Stream:
 def tcp_transfer(src, dst, octets=4 << 20, address=None, limit=60, **kwargs):
     """Move @octets over one TCP connection and verify them; octets/s."""
     return Stream(src, dst, address, total=octets, **kwargs).finish(limit)
+
+
+def tcp_many(pair, octets, count=16):
+    """So many connections at once, half of them each way."""
+    streams = []
+    for number in range(count):
+        src, dst = (pair.a, pair.b) if number % 2 else (pair.b, pair.a)
+        stream = Stream(src, dst, total=octets)
+        defer(stream.abort)
+        streams.append(stream)
+    for stream in streams:
+        stream.finish(60)
+
+
+def tcp_small_segments(pair, sizes=(88, 536, 1001, 1460)):
+    """Segments of all sizes: small MSS, odd lengths."""
+    for mss in sizes:
+        tcp_transfer(pair.a, pair.b, 300001, mss=mss)
+
+
+def restarts(pair, octets=1 << 20):
+    """Either side goes down and comes back, and all passes again."""
+    for end in pair:
+        end.set("down")
+        end.up()
+        end.wait_carrier()
+        pair.wait_ping(30)
+        pair.wait_ping(30, reverse=True)
+        tcp_transfer(pair.a, pair.b, octets)
+        tcp_transfer(pair.b, pair.a, octets)
 
 
 # ---- UDP ---------------------------------------------------------------
