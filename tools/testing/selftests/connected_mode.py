@@ -4,10 +4,11 @@
 
 import errno
 
-from lib import (Failed, Flood, Stream, any_ends, defer, ends, fabric, hca, ksft_eq,
-                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr,
-                 ksft_true, main, now, ping_ok, port, slow,
+from lib import (Failed, Flood, Stream, any_ends, defer, ends, exists, fabric,
+                 hca, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_lt,
+                 ksft_ne, ksft_pr, ksft_true, main, now, ping_ok, port, slow,
                  tcp_transfer, timeout, unload_module, wait_until, write)
+from lib import many
 from lib.connected import (MTU, conns, counters, established, mode,
                            netlink_mode, set_mode, to_datagram,
                            wait_connected)
@@ -186,17 +187,26 @@ def test_floods():
 
 
 def test_idle_cost():
-    """The mode alone posts no receives and makes no QP."""
+    """The mode alone posts no receives, makes no QP and takes little memory."""
     pair = ends()
     defer(back, pair)
-    before = pair.a.port.counters()
     qps = len(pair.a.port.hca.data_qps())
-    set_mode(pair.a, "connected")
-    pair.a.wait_carrier()
-    after = pair.a.port.counters()
-    # Datagrams that came in are replaced, a few at a time.
-    ksft_le(after["rx_wrs"] - before["rx_wrs"], 64)
-    ksft_eq(len(pair.a.port.hca.data_qps()), qps)
+    used, posted = [], []
+    for _ in range(4):
+        idle = many.memory()
+        before = pair.a.port.counter("rx_wrs")
+        set_mode(pair.a, "connected")
+        posted.append(pair.a.port.counter("rx_wrs") - before)
+        pair.a.wait_carrier()
+        used.append(many.memory() - idle)
+        ksft_eq(len(pair.a.port.hca.data_qps()), qps)
+        set_mode(pair.a, "datagram")
+        pair.a.wait_carrier()
+    ksft_pr(f"{used} KiB for the mode, {posted} receives posted")
+    # Datagrams that come in meanwhile are replaced.
+    ksft_lt(min(posted), 8, "receives posted")
+    if not exists("/sys/kernel/debug/kmemleak"):
+        ksft_lt(max(used), 1024, "KiB")
 
 
 def test_user_offloads_kept():
