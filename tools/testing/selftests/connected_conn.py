@@ -4,12 +4,14 @@
 
 import threading
 
-from lib import (Stream, UdpSink, defer, ip, ksft_eq, ksft_false, ksft_gt,
-                 ksft_le, main, neigh_flush, now, ping, ping_ok, read, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until, write)
-from lib.connected import (conns, connected_ends, counter, counters,
-                           established, set_mode, to_datagram, wait_connected)
-from lib.traffic import _addr, udp_send
+from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, ip, ksft_eq,
+                 ksft_false, ksft_gt, ksft_in, ksft_le, main, neigh_flush, now,
+                 ping, ping_ok, port, read, slow, tcp_transfer, timeout,
+                 udp_exchange, wait_until, write)
+from lib.connected import (both_connected, conns, connected_ends, counter,
+                           counters, established, set_mode, to_datagram,
+                           wait_connected)
+from lib.traffic import SO_SNDBUFFORCE, _addr, udp_send
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 180}
 
@@ -249,6 +251,88 @@ def test_unanswered():
         wait_until(lambda: sink.drain() == sent, 10, "what has waited")
     wait_connected(pair.a, pair.b, 30)
     wait_connected(pair.b, pair.a, 30)
+
+
+@timeout(90)
+def test_waiting_is_bounded():
+    """What waits for a connection is so many octets, and no more."""
+    pair = connected_ends()
+    knob = pair.b.port.fault("mad_drop", 1)
+    for name in ("datagram", "connected"):
+        set_mode(pair.a, name)
+    neigh_flush(pair.a)
+    pair.wait_ping(30)
+    dropped = counter(pair.a, "conn_waiting_dropped")
+    with pair.a.ns.socket(2, 2) as sock, UdpSink(pair.b.ns, pair.b.v4) as sink:
+        sock.setsockopt(1, SO_SNDBUFFORCE, 8 << 20)
+        where = _addr(pair.b.v4, sink.port)
+        wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=0.2) and
+                   [c for c in conns(pair.a, "us") if c["state"] == "asked"],
+                   30, "a request")
+        sent = udp_send(sock, where, 40, 30000)
+        waiting = [int(c["waiting"]) for c in conns(pair.a, "us")]
+        ksft_gt(max(waiting), 400000)
+        ksft_le(max(waiting), 512 << 10)
+        lost = counter(pair.a, "conn_waiting_dropped") - dropped
+        ksft_gt(lost, 0)
+        knob.exec()
+        wait_until(lambda: sink.drain() == sent - lost, 10, "what has waited")
+    wait_connected(pair.a, pair.b, 30)
+    wait_connected(pair.b, pair.a, 30)
+
+
+def test_reboot():
+    """A host dies and boots again: what its peer still has does no harm."""
+    for number in (2, 3):
+        fabric.add_hca(number)
+    pair = both_connected(any_ends(port(2), port(3), ("h3", "h4"), 3,
+                                   keep=False))
+    pair.a.port.hca.set("fatal", 1)
+    pair.a.port.hca.unplug()
+    pair.a.port.hca.plug()
+    pair.a.drop()
+    pair.a.setup()
+    set_mode(pair.a, "connected")
+    pair.ready()
+    wait_connected(pair.a, pair.b)
+    wait_connected(pair.b, pair.a)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        ping_ok(src.ns, dst.v4, size=30000, limit=slow(3))
+
+
+@timeout(90)
+def test_stalled():
+    """Nothing is sent any more, and no error comes: noticed, and remade."""
+    pair = connected_ends()
+    stalled = counter(pair.a, "conn_stalled")
+    # The peer has nothing to say, or it would notice.
+    neigh_flush(pair.b)
+    with pair.a.ns.socket(2, 2) as sock:
+        sock.setblocking(False)
+        knob = pair.a.port.fault("wedged", 1)
+        udp_send(sock, _addr(pair.b.v4, 9), 10, 8000)
+    wait_until(lambda: counter(pair.a, "conn_stalled") > stalled, 20,
+               "a connection that stands still", scale=False)
+    knob.exec()
+    pair.wait_ping(30)
+    wait_connected(pair.a, pair.b, 30)
+    wait_connected(pair.b, pair.a, 30)
+
+
+def test_traced():
+    """Every change of state is a tracepoint."""
+    pair = connected_ends()
+    for end in pair:
+        to_datagram(end)
+    with Tracer("ipoib:ipoib_conn_state", "ipoib:ipoib_link_state") as tracer:
+        both_connected(pair)
+        to_datagram(pair.a)
+        text = "\n".join(tracer.lines())
+    for event in ("ipoib_conn_state", "ipoib_link_state"):
+        ksft_in(event, text)
+    for state in ("wanted", "connecting", "asked", "answered", "closing",
+                  "dead"):
+        ksft_in(state, text)
 
 
 def test_no_resources():
