@@ -18,7 +18,7 @@
 #include "fabric.h"
 
 #define IBDS_TEXT_MAX		127
-#define IBDS_INJECT_MAX		8192
+#define IBDS_INJECT_MAX		(80 * 1024)	/* a message */
 
 struct ibds_knob;
 

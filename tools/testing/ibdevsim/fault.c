@@ -409,6 +409,9 @@ void ibds_faults_update(struct ibds_port *port)
 
 /* ---- raw packets -------------------------------------------------------- */
 
+/* Octets of payload; RC SEND only may be a message of many packets. */
+#define IBDS_INJECT_PACKET	8192
+
 /* Where the parser of a raw packet is. */
 struct ibds_wire {
 	const u8 *pos;
@@ -514,6 +517,8 @@ static int ibds_parse(struct ibds_wire *wire, struct ibds_pkt *pkt)
 	if (pad > wire->left)
 		return -EINVAL;
 	pkt->len = wire->left - pad;
+	if (pkt->len > IBDS_INJECT_PACKET && (pkt->opcode & 0xe0) != IB_OPCODE_RC)
+		return -E2BIG;
 	memcpy(pkt->data, wire->pos, pkt->len);
 	return 0;
 }
@@ -528,7 +533,7 @@ static int ibds_parse(struct ibds_wire *wire, struct ibds_pkt *pkt)
  *
  * Context: process.
  * Return: 0, -EINVAL for headers cut short, -EPROTONOSUPPORT for raw packets,
- * -ENOMEM.
+ * -E2BIG, -ENOMEM.
  */
 int ibds_inject(struct ibds_port *port, const u8 *wire, size_t len)
 {

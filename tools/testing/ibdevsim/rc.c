@@ -317,6 +317,52 @@ static enum ibds_rc_answer ibds_rc_deliver(struct ibds_port *to,
 	return answer;
 }
 
+/**
+ * ibds_rc_arrive - a message from outside the fast path is at its port
+ * @to: the port
+ * @pkt: RC SEND only, of any length: it stands for all packets of the message
+ *
+ * Nobody is told whether it was received, so a packet that the sender never
+ * sent can be one.
+ *
+ * Context: interrupts are disabled; RCU read side.
+ */
+void ibds_rc_arrive(struct ibds_port *to, const struct ibds_pkt *pkt)
+{
+	bool imm = pkt->opcode == IB_OPCODE_RC_SEND_ONLY_WITH_IMMEDIATE;
+	struct ib_sge sge = {
+		.addr = (uintptr_t)pkt->data,
+		.length = pkt->len,
+	};
+	struct ib_send_wr wr = {
+		.opcode = imm ? IB_WR_SEND_WITH_IMM : IB_WR_SEND,
+		.ex.imm_data = pkt->imm,
+		.send_flags = pkt->solicited ? IB_SEND_SOLICITED : 0,
+	};
+	struct ibds_msg msg = {
+		.wr = &wr,
+		.src.sge = &sge,
+		.len = pkt->len,
+		.packets = 1,
+		.slid = pkt->slid,
+	};
+	struct ibds_rcv *rcv = ibds_rcv_find(to->dev, pkt->dqpn);
+
+	if (!rcv) {
+		ibds_count(to, drop_no_qp);
+		return;
+	}
+	spin_lock(&rcv->lock);
+	if (rcv->rc_on != to || rcv->remote_lid != pkt->slid) {
+		ibds_count(to, drop_no_qp);
+	} else {
+		/* As if by the peer: the path there is the path from there. */
+		msg.qp = rcv->qp;
+		ibds_rc_accept(to, rcv, &msg);
+	}
+	spin_unlock(&rcv->lock);
+}
+
 /* ---- sending ------------------------------------------------------------ */
 
 /* Is one of the message's packets lost? */

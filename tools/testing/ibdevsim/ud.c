@@ -981,6 +981,8 @@ static const struct ibds_rcv *ibds_pkt_except(struct ibds_port *port,
 static int ibds_pkt_arrive(struct ibds_port *port, const struct ibds_pkt *pkt)
 {
 	bool imm = pkt->opcode == IB_OPCODE_UD_SEND_ONLY_WITH_IMMEDIATE;
+	bool rc = pkt->opcode == IB_OPCODE_RC_SEND_ONLY ||
+		  pkt->opcode == IB_OPCODE_RC_SEND_ONLY_WITH_IMMEDIATE;
 	struct ib_sge sge = {
 		.addr = (uintptr_t)pkt->data,
 		.length = pkt->len,
@@ -1005,7 +1007,7 @@ static int ibds_pkt_arrive(struct ibds_port *port, const struct ibds_pkt *pkt)
 		.qkey = pkt->qkey,
 	};
 
-	if (!imm && pkt->opcode != IB_OPCODE_UD_SEND_ONLY) {
+	if (!imm && !rc && pkt->opcode != IB_OPCODE_UD_SEND_ONLY) {
 		ibds_count(port, drop_malformed);
 		return 0;
 	}
@@ -1017,6 +1019,10 @@ static int ibds_pkt_arrive(struct ibds_port *port, const struct ibds_pkt *pkt)
 		return ibds_mad_arrive(port, &d);
 	if (READ_ONCE(port->state) != IB_PORT_ACTIVE) {
 		ibds_count(port, drop_port_down);
+		return 0;
+	}
+	if (rc) {
+		ibds_rc_arrive(port, pkt);
 		return 0;
 	}
 	if (pkt->dqpn == IBDS_QPN_MULTICAST && !pkt->grh_valid) {
