@@ -16,8 +16,8 @@ BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 QKEY_GSI = 0x80010000
 CM_CLASS, CM_REQ = 0x07, 0x0010
 # Octets of the MAD, behind its header of 24.
-COMM_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, PKEY, PRIVATE = (
-    24, 32, 40, 56, 67, 72, 164)
+COMM_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, PKEY, LID, PRIVATE = (
+    24, 32, 40, 56, 67, 72, 76, 164)
 
 
 class Requests:
@@ -125,6 +125,105 @@ def test_other_transport():
     requests.send(partition)
     ping_ok(pair.a.ns, pair.b.v4, size=30000, count=3, limit=slow(2))
     ksft_eq(counter(pair.b, "conn_accepted"), accepted)
+
+
+def rc_qpns(end, used):
+    """RC QPs of an end that have receives, or have none."""
+    return [qp.qpn for qp in end.port.hca.data_qps() if qp.type == "RC" and
+            qp.state == "RTS" and qp.srq == used]
+
+
+def forge(pair, qpn, payload, imm=None):
+    """A message to a QP of b that a never sent."""
+    pad = -len(payload) % 4
+    body = bth(qpn, 0xffff, 0x04 if imm is None else 0x05, pad)
+    if imm is not None:
+        body += struct.pack(">I", imm)
+    body += payload + bytes(pad)
+    data = lrh(pair.b.port.lid(), pair.a.port.lid(), (len(body) + 12) // 4)
+    fd = os.open(f"{pair.b.port.dir}/inject", os.O_WRONLY)
+    try:
+        os.write(fd, data + body)
+    finally:
+        os.close(fd)
+
+
+def test_wrong_side():
+    """Data comes on a connection that b opened to send on: it is not taken."""
+    pair = connected_ends()
+    before, nak = counters(pair.b), pair.b.port.counter("rc_rnr_nak")
+    packets = pair.b.stat("rx_packets")
+    for size in (0, 100, 4096, 65524):
+        forge(pair, rc_qpns(pair.b, False)[0], os.urandom(size))
+    ksft_eq(pair.b.port.counter("rc_rnr_nak") - nak, 4)
+    ksft_le(pair.b.stat("rx_packets") - packets, 2)
+    after = counters(pair.b)
+    for name in ("conn_broken", "conn_rx_bad", "conn_opened"):
+        ksft_eq(after[name], before[name], name)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        ping_ok(src.ns, dst.v4, size=30000, limit=slow(2))
+
+
+def test_nonsense():
+    """Messages without a header, or told to be finished that can't be."""
+    pair = connected_ends()
+    qpn = rc_qpns(pair.b, True)[0]
+    broken = counter(pair.b, "conn_broken")
+    for size in range(4):
+        bad = counter(pair.b, "conn_rx_bad")
+        forge(pair, qpn, os.urandom(size))
+        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
+                   f"{size} octets counted")
+    head = struct.pack(">HH", 0x0800, 0)
+    for payload, imm in ((b"", 1 << 31), (bytes(20), 1 << 31),
+                         (b"\x45" + bytes(39), 0xffffffff),
+                         (os.urandom(3000), 0xc0000001),
+                         (b"\x4f" + os.urandom(60000), 0xc00005b4)):
+        bad = counter(pair.b, "conn_rx_bad")
+        forge(pair, qpn, head + payload, imm)
+        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
+                   f"{imm:#x} counted")
+    for number in range(200):
+        forge(pair, qpn, head + b"\x45" + os.urandom(20 + 40 * number),
+              int.from_bytes(os.urandom(4), "big") | 1 << 31)
+    ksft_eq(counter(pair.b, "conn_broken"), broken)
+    tcp_transfer(pair.a, pair.b, 4 << 20)
+
+
+def test_too_long():
+    """A message longer than was announced ends its connection, no more."""
+    pair = connected_ends()
+    broken = counter(pair.b, "conn_broken")
+    forge(pair, rc_qpns(pair.b, True)[0], os.urandom(65525))
+    wait_until(lambda: counter(pair.b, "conn_broken") == broken + 1, 5,
+               "the connection broke")
+    ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
+    wait_connected(pair.a, pair.b)
+    tcp_transfer(pair.a, pair.b, 4 << 20)
+
+
+def test_stale():
+    """The peer takes our QP for that of an old connection: with another."""
+    pair = connected_ends()
+    requests = Requests(pair)
+    guid = requests.mad[CA_GUID:CA_GUID + 8]
+    newest = max(qp.qpn for qp in pair.a.port.hca.data_qps())
+    accepted = counter(pair.b, "conn_accepted")
+    for qpn in (newest + 1, newest + 2):
+        def old(mad, qpn=qpn):
+            mad[CA_GUID:CA_GUID + 8] = guid
+            mad[QPN:QPN + 3] = struct.pack(">I", qpn)[1:]
+            mad[LID:LID + 2] = b"\x70\x00"     # nobody says what it was
+
+        requests.send(old)
+    wait_until(lambda: counter(pair.b, "conn_accepted") == accepted + 2, 5,
+               "two requests taken")
+    rejected = counter(pair.a, "conn_rejected")
+    for qpn in rc_qpns(pair.a, False):
+        pair.a.port.hca.set("qp_error", f"{qpn:#x}")
+    wait_connected(pair.a, pair.b)
+    ksft_gt(counter(pair.a, "conn_rejected"), rejected)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
 @timeout(120)
