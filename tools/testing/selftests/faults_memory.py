@@ -18,7 +18,10 @@ import struct
 from lib import (Flood, defer, ends, exists, fabric, failslab, hca, ifaces,
                  ksft_eq, ksft_ge, ksft_in, ksft_pr, load_module, loaded,
                  main, mcast_receiver, mcast_sender, neigh_flush, ping,
-                 ping_ok, tcp_transfer, timeout, unload_module, wait_until)
+                 ping_ok, tcp_transfer, timeout, unload_module, wait_until,
+                 write)
+from lib.connected import (connected_ends, mode, set_mode, to_datagram,
+                           wait_connected)
 from lib.ipoib import drop_all
 from lib.traffic import udp_send
 from lib.utils import module_range
@@ -207,6 +210,46 @@ def test_events():
         pair.b.port.link(True)
         pair.b.port.wait_active()
     recovered(pair)
+
+
+@timeout(240)
+def test_mode():
+    """Each allocation of a change to connected mode may fail."""
+    failslab.need()
+    pair = ends()
+    defer(to_datagram, pair.a)
+    refused = 0
+    for number in range(1, 100):
+        set_mode(pair.a, "datagram")
+        hit, worked = attempt(lambda: write(pair.a.sys("mode"), "connected"),
+                              number, module_range())
+        ksft_eq(mode(pair.a), "connected" if worked else "datagram")
+        refused += not worked
+        if not hit:
+            break
+    ksft_eq(hit, False, "the last allocation was reached")
+    ksft_ge(refused, 1, "refusals")
+    ksft_pr(f"{number - 1} allocations, {refused} of them refuse it")
+    set_mode(pair.a, "datagram")
+    recovered(pair)
+
+
+@timeout(240)
+def test_connections():
+    """Connections are opened and used while one allocation in five fails."""
+    failslab.need()
+    pair = connected_ends()
+    with failslab.often(20, module_range()):
+        for number in range(6):
+            # Closes them all.
+            pair.a.ethtool("--set-priv-flags connected-offload "
+                           f"{('off', 'on')[number % 2]}")
+            for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+                ping(src.ns, dst.v4, size=30000, count=10, limit=0.3)
+                ping(src.ns, dst.v6, size=1000, count=10, limit=0.3)
+    recovered(pair)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        wait_connected(src, dst, 40)
 
 
 def recovered(pair):
