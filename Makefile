@@ -58,6 +58,7 @@ KERNEL ?= 6.12
 VM := tools/testing/vm
 FABRIC := tools/testing/ibdevsim
 BROKEN := tools/testing/broken
+BENCH := tools/testing/bench
 OUT := build
 
 # The running kernel's for "make install", or what the user says; else a
@@ -124,7 +125,7 @@ SOURCES = $(wildcard *.c *.h) Makefile
 all: modules
 
 # kbuild is started under a lock: other people's runs build too.
-LOCKED := modules fabric interop broken
+LOCKED := modules fabric interop broken floor
 ifeq ($(IPOIB_BUILD_LOCKED),)
 
 $(LOCKED):
@@ -160,7 +161,18 @@ endif
 broken:
 	$(call build,$(OUT)/$(RELEASE)/broken,$(wildcard $(BROKEN)/*.c $(BROKEN)/Makefile))
 
+floor:
+	$(call link-compat,$(OUT)/$(RELEASE)/floor)
+	$(call build,$(OUT)/$(RELEASE)/floor,$(wildcard $(BENCH)/floor/*.c $(BENCH)/floor/Makefile))
+
 endif
+
+# Traffic for the benchmark, in user space
+load: $(OUT)/bench/load
+
+$(OUT)/bench/load: $(BENCH)/load.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -pthread -o $@ $<
 
 setup:
 	@$(VM)/setup
@@ -168,6 +180,9 @@ setup:
 check: setup
 	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' \
 		DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
+
+bench:
+	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)'
 
 build-all-kernels: setup
 	@tools/testing/build-all-kernels
@@ -207,6 +222,9 @@ help:
 	@echo '                  defects: KASAN, lockdep, kmemleak and others'
 	@echo 'make check COVERAGE=1  say which lines of the driver the tests run; report'
 	@echo '                  in build/coverage'
+	@echo 'make bench        measure it beside the module of the distribution; table, and'
+	@echo '                  report.html in build/bench; about 20 minutes, QUICK=1 about 5,'
+	@echo '                  BASE=REV compares with another revision of this driver'
 	@echo 'make unit         the tests of what needs no device, in user space; also part of'
 	@echo '                  make check'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
@@ -217,6 +235,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) setup check build-all-kernels unit demo shell install clean help
+.PHONY: all $(LOCKED) load setup check bench build-all-kernels unit demo shell install clean help
 
 endif

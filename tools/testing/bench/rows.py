@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the benchmark's figures mean: rows, targets, floors and the verdict.
+
+A figure is named LOAD/NET/HCA/CLOCK, for instance "tcp4/2044/lso/icount":
+
+    LOAD   what was sent, a key of LOADS
+    NET    the MTU of datagram mode, 2044 or 4092, "conn" for connected mode, or
+           "-" where it makes no difference
+    HCA    "lso" with large send and checksum offload, "plain" without, or "-"
+    CLOCK  "icount": guest instructions on one CPU, "wall": time
+
+and has samples of several: "ours", "stock" (the distribution's module), "base"
+(another revision of ours), "veth" (the stack without a driver, the floor S),
+"dummy", and "verbs" (the HCA without a stack, the floor H).
+"""
+
+import statistics
+
+# load: (title, unit with icount, unit by the clock).  Instructions are the less
+# the better, and so is what LESS names; of all else more is better.
+LOADS = {
+    "tcp4": ("TCP over IPv4", "instr/KiB", "Mbit/s"),
+    "tcp6": ("TCP over IPv6", "instr/KiB", "Mbit/s"),
+    "mss1460": ("TCP, MSS 1460", "instr/KiB", "Mbit/s"),
+    "to-other": ("TCP, ours to in-tree", "instr/KiB", "Mbit/s"),
+    "from-other": ("TCP, in-tree to ours", "instr/KiB", "Mbit/s"),
+    "udp64": ("64-octet datagrams", "instr", "packets/s"),
+    "udp1400": ("1400-octet datagrams", "instr", "packets/s"),
+    "flood": ("64-octet datagrams, unbounded sender", "", "packets/s"),
+    "rr": ("request/response", "instr", "per s"),
+    "rr-p99": ("request/response beside 4 streams, p99", "", "us"),
+    "rr-idle-p99": ("request/response alone, p99", "", "us"),
+    "flow1": ("one flow on a CPU", "", "Mbit/s"),
+    "flow2-pairs": ("two flows on two pairs", "", "Mbit/s"),
+    "flow2-pair": ("two flows on one pair", "", "Mbit/s"),
+    "child-make": ("make a child", "", "ms"),
+    "child-delete": ("delete a child", "", "ms"),
+    "child-memory-made": ("memory of a child, made", "", "KiB"),
+    "child-memory-up": ("memory of a child, up", "", "KiB"),
+    "child-runs": ("timers and work items, idle", "", "per s"),
+    "join": ("join 1000 groups", "instr", "CPU ms"),
+    "leave": ("leave 1000 groups", "instr", "CPU ms"),
+    "join-late": ("interrupts off, joining and leaving", "ns", ""),
+    "wedged-close": ("close, data QPs wedged", "", "s"),
+    "wedged-mode": ("mode switch, data QPs wedged", "", "s"),
+    "wedged-unload": ("unload, data QPs wedged and SA silent", "", "s"),
+    "wedged-special-close": ("close, QP0/1 wedged too", "", "s"),
+    "wedged-special-mode": ("mode switch, QP0/1 wedged too", "", "s"),
+    "incast-lost": ("8 senders into 1, lost connections", "", "connections"),
+    "incast": ("8 senders into 1, goodput", "", "Mbit/s"),
+    "conn-memory": ("memory of a connection, SRQ", "", "KiB"),
+    "conn-memory-nosrq": ("memory of a connection, no SRQ", "", "KiB"),
+}
+LESS = ("us", "ms", "KiB", "CPU ms", "s", "ns", "connections")
+LESS_LOADS = ("child-runs",)
+
+TITLES = {
+    "1": "instructions beyond S + H, 64-octet datagram",
+    "2": "all instructions of a datagram",
+    "3": "small datagrams per second, one flow",
+    "4": "TCP, datagram mode, HCA without offloads",
+    "5": "TCP, datagram mode, HCA with offloads",
+    "6": "TCP over IPv6, datagram mode",
+    "7": "TCP, connected mode",
+    "8": "TCP, connected mode, with the in-tree driver",
+    "9": "TCP, connected mode, MSS 1460",
+    "10": "request/response",
+    "11": "request/response beside 4 streams, p99",
+    "12": "two flows on two pairs, two CPUs",
+    "12b": "two flows on one pair, two CPUs",
+    "13": "8 senders into 1, connected",
+    "14": "memory of a child beyond a dummy",
+    "15": "memory of a connection, SRQ",
+    "16": "memory of a connection, no SRQ",
+    "17": "resolve 1000 neighbours",
+    "18": "SM failover, 500 peers",
+    "19": "make and delete 1000 children",
+    "20": "join and leave 1000 groups",
+    "21": "idle children",
+    "22": "close, switch, unload when the HCA is wedged",
+    "23": "S / ours, TCP",
+}
+# Rows that no program measures yet
+NOT_WRITTEN = {
+    "17": "no test bed: OpenSM answers for alias GUIDs only after GUIDInfoRecords",
+    "18": "as 17",
+}
+
+# What differs by less than this is noise whatever the samples say.
+NOISE = {"icount": 0.01, "wall": 0.03}
+# Octets of TCP payload in a packet, with time stamps; of IPv6, 20 less
+TCP_PAYLOAD = {"2044": 1992, "4092": 4040, "conn": 65468}
+VERBS_LOAD = {"2044": "ud2048", "4092": "ud4096", "conn": "rc65536"}
+
+
+def parts(key):
+    """LOAD, NET, HCA and CLOCK of a figure."""
+    return key.split("/")
+
+
+def unit_of(key):
+    load, _, _, clock = parts(key)
+    return LOADS[load][1 if clock == "icount" else 2]
+
+
+def less_is_better(key):
+    load, _, _, clock = parts(key)
+    return clock == "icount" or unit_of(key) in LESS or load in LESS_LOADS
+
+
+def title_of(key):
+    """A figure as a person calls it."""
+    load, net, hca, _ = parts(key)
+    where = {"conn": "connected", "-": ""}.get(net, net)
+    offload = {"lso": "offloads", "plain": "no offloads", "-": ""}[hca]
+    if net == "conn":
+        offload = ""
+    return ", ".join(word for word in (LOADS[load][0], where, offload) if word)
+
+
+class Figures:
+    """Samples by figure and by whom they are of."""
+
+    def __init__(self, samples=None):
+        self.samples = samples or {}
+        self.reference = "stock"
+
+    def add(self, key, who, value):
+        self.samples.setdefault(key, {}).setdefault(who, []).append(value)
+
+    def of(self, key, who):
+        return self.samples.get(key, {}).get(who, [])
+
+    def median(self, key, who):
+        """The median, or None if nobody measured it."""
+        values = self.of(key, who)
+        return statistics.median(values) if values else None
+
+    def spread(self, key, who):
+        """Half the range of the samples, relative to the median."""
+        values = self.of(key, who)
+        middle = statistics.median(values) if values else 0
+        return (max(values) - min(values)) / 2 / abs(middle) if middle else 0.0
+
+    def largest_spread(self, key, *whom):
+        """Of those that have more than one sample; None if nobody has."""
+        return max((self.spread(key, who) for who in whom
+                    if len(self.of(key, who)) > 1), default=None)
+
+    def noise(self, key, *whom):
+        """Differences up to this, relative, mean nothing."""
+        floor = NOISE[parts(key)[3]]
+        return max(floor, sum(self.spread(key, who) for who in whom))
+
+    def stack(self, key):
+        """The floor S: the same load over a veth pair."""
+        return self.median(key, "veth")
+
+    def hca(self, key):
+        """The floor H in the unit of @key: what the HCAs' verbs take for it."""
+        load, net, hca, clock = parts(key)
+        if clock != "icount":
+            return None
+
+        def verbs(name):
+            return self.median(f"{name}/-/{hca}/icount", "verbs")
+
+        if load in ("udp64", "udp1400"):
+            return verbs("ud" + load[3:])
+        if load == "rr":
+            one = verbs("ud64-single")
+            return 2 * one if one is not None else None
+        if load in ("tcp4", "tcp6", "mss1460", "to-other", "from-other"):
+            one = verbs(VERBS_LOAD.get(net, ""))
+            octets = TCP_PAYLOAD[net] - (20 if load == "tcp6" else 0)
+            return one * 1024 / octets if one is not None else None
+        return None
+
+    def floor(self, key):
+        """S + H, or None."""
+        both = self.stack(key), self.hca(key)
+        return None if None in both else sum(both)
+
+    def efficiency(self, key, who="ours"):
+        """(S + H) / what was measured."""
+        floor, value = self.floor(key), self.median(key, who)
+        return floor / value if floor is not None and value else None
+
+
+# ---- judges: what a target is about -----------------------------------------
+
+def times_better(figures, key):
+    """How many times better than the reference ours is."""
+    ours, ref = (figures.median(key, who) for who in ("ours", figures.reference))
+    if ours is None or ref is None:
+        return None
+    if less_is_better(key):
+        ours, ref = ref, ours
+    return ours / ref if ref else float("inf")
+
+
+def cost(figures, key):
+    """Ours by the reference."""
+    ours, ref = (figures.median(key, who) for who in ("ours", figures.reference))
+    return None if ours is None or not ref else ours / ref
+
+
+def beyond_floor(figures, key):
+    """Ours by the reference, both without the floors."""
+    ours, ref = (figures.median(key, who) for who in ("ours", figures.reference))
+    floor = figures.floor(key)
+    if None in (ours, ref, floor) or ref <= floor:
+        return None
+    return (ours - floor) / (ref - floor)
+
+
+def of_stack(figures, key):
+    """S by ours."""
+    ours, stack = figures.median(key, "ours"), figures.stack(key)
+    return None if ours is None or stack is None else stack / ours
+
+
+def absolute(figures, key):
+    """Ours as it is."""
+    return figures.median(key, "ours")
+
+
+def beyond_dummy(figures, key):
+    """Ours without what a dummy device takes."""
+    ours, dummy = figures.median(key, "ours"), figures.median(key, "dummy")
+    return None if ours is None or dummy is None else ours - dummy
+
+
+def by_dummy(figures, key):
+    """Ours by a dummy device."""
+    ours, dummy = figures.median(key, "ours"), figures.median(key, "dummy")
+    return None if ours is None or not dummy else ours / dummy
+
+
+def scaling(figures, key, who="ours"):
+    """Two flows to one."""
+    _, net, hca, clock = parts(key)
+    two, one = figures.median(key, who), \
+        figures.median(f"flow1/{net}/{hca}/{clock}", who)
+    return None if two is None or not one else two / one
+
+
+def scaling_of_stack(figures, key):
+    """Two flows to one, by what two veth pairs make of it."""
+    ours, veth = scaling(figures, key), scaling(figures, key, "veth")
+    return None if ours is None or not veth else ours / veth
+
+
+class Target:
+    """One condition of a row."""
+
+    def __init__(self, row, key, judge, sense, must, aim=None):
+        self.row, self.key, self.judge = row, key, judge
+        self.sense, self.must, self.aim = sense, must, aim
+
+    def good(self, value, limit):
+        return value >= limit if self.sense == ">=" else value <= limit
+
+    def verdict(self, value):
+        """"aim", "must", "NOT MET" or "not measured"."""
+        if value is None:
+            return "not measured"
+        if self.aim is not None and self.good(value, self.aim):
+            return "aim"
+        return "must" if self.good(value, self.must) else "NOT MET"
+
+
+def _both(row, load, nets, hcas, must, aim):
+    return [Target(row, f"{load}/{net}/{hca}/{clock}", times_better, ">=", must, aim)
+            for clock in ("icount", "wall") for net in nets for hca in hcas]
+
+
+TARGETS = [
+    Target("1", "udp64/2044/lso/icount", beyond_floor, "<=", 0.5, 0.3),
+    Target("2", "udp64/2044/lso/icount", cost, "<=", 0.83, 0.75),
+    Target("2", "udp1400/2044/lso/icount", cost, "<=", 0.83, 0.75),
+    Target("3", "udp64/2044/lso/wall", times_better, ">=", 1.3, 1.8),
+    Target("3", "flood/2044/lso/wall", times_better, ">=", 1.3, 1.8),
+    *_both("4", "tcp4", ("2044", "4092"), ("plain",), 2.0, 3),
+    *_both("5", "tcp4", ("2044", "4092"), ("lso",), 1.6, 2.2),
+    *_both("6", "tcp6", ("2044", "4092"), ("lso", "plain"), 2.0, 3),
+    *_both("7", "tcp4", ("conn",), ("lso",), 1.7, 2.2),
+    *_both("8", "to-other", ("conn",), ("lso",), 1.0, 1.4),
+    *_both("8", "from-other", ("conn",), ("lso",), 1.0, 1.4),
+    *_both("9", "mss1460", ("conn",), ("lso",), 2, 6),
+    *_both("10", "rr", ("2044", "conn"), ("lso",), 1.1, 1.3),
+    Target("11", "rr-p99/2044/lso/wall", cost, "<=", 0.33, 0.1),
+    Target("12", "flow2-pairs/2044/lso/wall", scaling_of_stack, ">=", 0.85, 0.95),
+    Target("12b", "flow2-pair/2044/lso/wall", scaling, ">=", 1.3, 1.7),
+    Target("13", "incast-lost/conn/-/wall", absolute, "<=", 0, 0),
+    Target("13", "incast/conn/-/wall", times_better, ">=", 2, 5),
+    Target("14", "child-memory-made/-/-/wall", beyond_dummy, "<=", 64, 32),
+    Target("14", "child-memory-up/-/-/wall", beyond_dummy, "<=", 64, 32),
+    Target("15", "conn-memory/conn/-/wall", cost, "<=", 1 / 2, 1 / 4),
+    Target("16", "conn-memory-nosrq/conn/-/wall", cost, "<=", 1 / 16, 1 / 32),
+    Target("19", "child-make/-/-/wall", times_better, ">=", 10, 20),
+    Target("19", "child-delete/-/-/wall", times_better, ">=", 10, 20),
+    Target("19", "child-make/-/-/wall", by_dummy, "<=", 1.3, 1.1),
+    Target("19", "child-delete/-/-/wall", by_dummy, "<=", 1.3, 1.1),
+    Target("20", "join/-/-/icount", times_better, ">=", 5, 20),
+    Target("20", "leave/-/-/icount", times_better, ">=", 5, 20),
+    Target("20", "join-late/-/-/icount", absolute, "<=", 100000),
+    Target("21", "child-runs/-/-/wall", cost, "<=", 1 / 50, 0),
+    *[Target("22", f"wedged-{what}/-/-/wall", absolute, "<=", 5, 2) for what in
+      ("close", "mode", "unload", "special-close", "special-mode")],
+    Target("23", "tcp4/2044/lso/icount", of_stack, ">=", 0.35, 0.5),
+    Target("23", "tcp4/conn/lso/icount", of_stack, ">=", 0.6, 0.8),
+]
+JUDGED = {
+    times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",
+    of_stack: "S / ours", absolute: "", beyond_dummy: "beyond a dummy",
+    by_dummy: "of a dummy's", scaling: "of one flow",
+    scaling_of_stack: "of veth's scaling",
+}
+
+
+def lines(figures):
+    """Every target with what was measured, as dictionaries in the rows' order."""
+    out = []
+    for target in TARGETS:
+        key = target.key
+        value = target.judge(figures, key)
+        whom = ("ours", figures.reference)
+        out.append({
+            "row": target.row, "title": TITLES[target.row], "figure": key,
+            "what": title_of(key), "clock": parts(key)[3], "unit": unit_of(key),
+            "ours": figures.median(key, "ours"),
+            "reference": figures.median(key, figures.reference),
+            "stack": figures.stack(key), "hca": figures.hca(key),
+            "efficiency": figures.efficiency(key),
+            "spread": figures.largest_spread(key, *whom),
+            "value": value, "judged": JUDGED[target.judge], "sense": target.sense,
+            "must": target.must, "aim": target.aim,
+            "verdict": target.verdict(value),
+        })
+    for row, why in NOT_WRITTEN.items():
+        out.append({"row": row, "title": TITLES[row], "what": why,
+                    "verdict": "not measured", "figure": None})
+    return sorted(out, key=lambda line: row_order(line["row"]))
+
+
+def row_order(row):
+    return int(row.rstrip("b")), row
+
+
+def row_verdicts(all_lines):
+    """The verdict of each row: the worst of its lines' that were measured."""
+    order = ("NOT MET", "must", "aim", "not measured")
+    found = {}
+    for line in all_lines:
+        found.setdefault(line["row"], []).append(line["verdict"])
+    return {row: min(verdicts, key=order.index)
+            for row, verdicts in sorted(found.items(), key=lambda r: row_order(r[0]))}
+
+
+# ---- two revisions -----------------------------------------------------------
+
+def changes(figures, old="base", new="ours"):
+    """
+    What became of each figure that both have: dictionaries with the change,
+    relative, its noise, and the verdict "worse", "better" or "same".
+    """
+    out = []
+    for key in sorted(figures.samples):
+        before, after = figures.median(key, old), figures.median(key, new)
+        if before is None and after is None:
+            continue
+        line = {"figure": key, "what": title_of(key), "clock": parts(key)[3],
+                "unit": unit_of(key), "base": before, "ours": after}
+        if before is None or after is None:
+            out.append({**line, "change": None, "noise": None,
+                        "verdict": f"not measured for {old if before is None else new}"})
+            continue
+        noise = figures.noise(key, old, new)
+        if before:
+            change = after / before - 1
+        else:
+            change = 0.0 if after == before else float("inf")
+        gain = -change if less_is_better(key) else change
+        verdict = "same" if abs(change) <= noise else "better" if gain > 0 else "worse"
+        out.append({**line, "change": change, "noise": noise, "verdict": verdict})
+    return out

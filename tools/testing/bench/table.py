@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The benchmark's results as text."""
+
+import os
+import sys
+
+import rows
+
+COLOURS = {"NOT MET": "31", "worse": "31", "aim": "32", "better": "32",
+           "not measured": "33"}
+# A load of the host from which figures by the clock are in doubt
+BUSY = 0.7
+MARKS = {"worse": "WORSE", "same": ""}
+
+
+def number(value):
+    """Four digits, or so."""
+    if value is None:
+        return "-"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def percent(value):
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def paint(text, verdict, file=sys.stdout):
+    """In colour, on a terminal that has some."""
+    colour = COLOURS.get(verdict)
+    if not colour or not file.isatty() or "NO_COLOR" in os.environ:
+        return text
+    return f"\033[{colour}m{text}\033[0m"
+
+
+def figures_of(results):
+    """The samples of results.json, with what they are compared with."""
+    figures = rows.Figures(results["samples"])
+    figures.reference = "base" if results.get("base") else "stock"
+    return figures
+
+
+def goal(line):
+    """What a target wants: must, and aim."""
+    sense = {">=": "≥", "<=": "≤"}[line["sense"]]
+    text = f"{sense} {number(line['must'])}"
+    return text if line["aim"] is None else f"{text} / {number(line['aim'])}"
+
+
+def target_lines(figures):
+    """Rows against their targets; text."""
+    yield (f"{'row':4} {'what':58} {'in-tree':>9} {'ours':>9} {'S':>8} {'H':>6} "
+           f"{'S+H/ours':>8} {'spread':>7} {'result':>7} {'must/aim':>13}  verdict")
+    for line in rows.lines(figures):
+        if line["figure"] is None:
+            text = f"{line['row']:4} {line['title']}: {line['what']}"
+            yield f"{text:152}  {paint('not measured', 'not measured')}"
+            continue
+        what = f"{line['what']} [{line['unit']}]"
+        yield (f"{line['row']:4} {what:58} {number(line['reference']):>9} "
+               f"{number(line['ours']):>9} {number(line['stack']):>8} "
+               f"{number(line['hca']):>6} {number(line['efficiency']):>8} "
+               f"{percent(line['spread']):>7} {number(line['value']):>7} "
+               f"{goal(line):>13}  {paint(line['verdict'], line['verdict'])}"
+               f"{' (' + line['judged'] + ')' if line['judged'] else ''}")
+
+
+def change_lines(found):
+    """Two revisions of ours; text."""
+    yield (f"{'figure':48} {'unit':>10} {'base':>10} {'ours':>10} {'change':>9} "
+           f"{'noise':>8}  verdict")
+    for line in found:
+        what = f"{line['what']} [{line['clock']}]"
+        yield (f"{what:48} {line['unit']:>10} {number(line['base']):>10} "
+               f"{number(line['ours']):>10} {percent(line['change']):>9} "
+               f"{percent(line['noise']):>8}  "
+               f"{paint(MARKS.get(line['verdict'], line['verdict']), line['verdict'])}")
+
+
+def failures(results):
+    """Machines that failed; text."""
+    return [f"the machine {boot['name']} FAILED with status {boot['status']}"
+            for boot in results["boots"] if boot["status"]]
+
+
+def doubts(results):
+    """What makes figures worth less; text."""
+    busy = results.get("load", 0)
+    if busy <= BUSY:
+        return []
+    return [f"the host was busy when this began (load {busy:.1f}): what was measured "
+            "by the clock means little"]
+
+
+def show(results, write=print):
+    """
+    Print the results.  The status is 1 if a machine failed, or a figure got
+    worse; that targets are missed is told by the table alone.
+    """
+    figures = figures_of(results)
+    failed = failures(results)
+    bad = bool(failed)
+    if results.get("base"):
+        found = rows.changes(figures)
+        for line in change_lines(found):
+            write(line)
+        worse = [line for line in found if line["verdict"] == "worse"]
+        write("")
+        write(f"{len(worse)} of {len(found)} figures got worse than in "
+              f"{results['base']} by more than their noise")
+        bad = bad or bool(worse)
+    else:
+        for line in target_lines(figures):
+            write(line)
+        write("")
+        verdicts = rows.row_verdicts(rows.lines(figures))
+        for verdict in ("aim", "must", "NOT MET", "not measured"):
+            names = [row for row, one in verdicts.items() if one == verdict]
+            if names:
+                write(f"{verdict + ':':14} rows {', '.join(names)}")
+    for line in failed + doubts(results):
+        write(line)
+    return 1 if bad else 0

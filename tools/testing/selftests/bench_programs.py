@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The programs of the benchmark run: as little of each as there is."""
+
+import json
+import os
+import platform
+
+from lib import (cmd, defer, ensure_module, ksft_eq, ksft_ge, ksft_in, ksft_true,
+                 loaded, main, slow, timeout)
+from lib.ipoib import unload_module
+
+BOOT = {"ipoib": "ours", "hcas": 4, "needs": "floor load", "seconds": 40}
+
+TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+BUILD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build")
+BENCH = os.path.join(TESTING, "bench")
+
+
+def floor():
+    return os.path.join(BUILD, platform.release(), "floor", "ipoib_floor.ko")
+
+
+def run(*argv):
+    """Run a program without the driver; (load, net, who) -> values."""
+    if loaded():
+        unload_module()
+    defer(ensure_module)
+    out = cmd(list(argv), timeout=slow(60)).stdout
+    found = {}
+    for line in out.splitlines():
+        if line.startswith("@ "):
+            figure = json.loads(line[2:])
+            found.setdefault((figure["load"], figure["net"], figure["who"]),
+                             []).append(figure["value"])
+    for values in found.values():
+        ksft_ge(min(values), 0)
+    return found
+
+
+def guest(modules, **spec):
+    """The same with tools/testing/bench/guest, as the benchmark calls it."""
+    spec = {"clock": "icount", "hca": "lso", "mb": 8, "packets": 320,
+            "requests": 20, "seconds": 1,
+            "load": os.path.join(BUILD, "bench", "load"),
+            "modules": {"ours": os.environ["IPOIB_MODULE"], **modules}, **spec}
+    return run(os.path.join(BENCH, "guest"), json.dumps(spec))
+
+
+@timeout(90)
+def test_datagram():
+    """Streams, datagrams and transactions on both kinds of pairs, and floors."""
+    loads = ["tcp4", "tcp6", "udp64", "udp1400", "rr"]
+    found = guest({"floor": floor()}, job="pairs",
+                  order=[("2044", "veth", ["udp64", "rr"]), ("2044", "ours", loads)])
+    want = {(load, "2044", "ours") for load in loads}
+    want |= {("udp64", "2044", "veth"), ("rr", "2044", "veth")}
+    want |= {(load, "-", "verbs") for load in
+             ("ud64", "ud64-single", "ud1400", "ud2048", "ud4096", "rc65536")}
+    ksft_eq(set(found), want)
+    ksft_true(all(values[0] > 0 for values in found.values()))
+
+
+@timeout(90)
+def test_clock():
+    """What is only measured by the clock."""
+    found = guest({}, clock="wall", job="pairs",
+                  order=[("2044", "ours", ["flood", "p99"])])
+    ksft_eq(set(found), {("flood", "2044", "ours"), ("rr-p99", "2044", "ours")})
+    ksft_true(all(values[0] > 0 for values in found.values()))
+
+
+@timeout(90)
+def test_connected():
+    """Connected mode."""
+    found = guest({}, job="pairs", order=[("conn", "ours", ["mss1460", "rr"])])
+    ksft_eq(set(found), {("mss1460", "conn", "ours"), ("rr", "conn", "ours")})
+
+
+@timeout(90)
+def test_scaling():
+    """One flow and two, on one pair and on two."""
+    found = guest({}, clock="wall", job="scaling", order=["ours"])
+    ksft_eq(set(found), {(load, "2044", "ours") for load in
+                         ("flow1", "flow2-pairs", "flow2-pair")})
+
+
+@timeout(90)
+def test_groups():
+    """Groups joined and left, and how long interrupts were off."""
+    found = run(os.path.join(BENCH, "groups"), "40", floor(),
+                os.environ["IPOIB_MODULE"], "ours")
+    ksft_eq(set(found), {(load, "-", "ours") for load in
+                         ("join", "leave", "join-late")})
+    ksft_true(all(values[0] > 0 for values in found.values()))
+
+
+@timeout(90)
+def test_wedged():
+    """Closing an interface whose HCA does not answer."""
+    found = run(os.path.join(BENCH, "wedged"), os.environ["IPOIB_MODULE"],
+                "wedged-close")
+    ksft_in(("wedged-close", "-", "ours"), found)
+
+
+if __name__ == "__main__":
+    main(globals())

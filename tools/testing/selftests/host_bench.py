@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the benchmark makes of figures, on made-up ones."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_not_in, ksft_true, main
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+BENCH = os.path.join(os.path.dirname(HERE), "bench")
+sys.path.append(BENCH)
+
+# pylint: disable=wrong-import-position,wrong-import-order
+import rows  # noqa: E402
+import table  # noqa: E402
+
+BOOT = "host"
+
+TCP = "tcp4/2044/lso/icount"
+WALL = "tcp4/2044/lso/wall"
+UDP = "udp64/2044/lso/icount"
+PYTHON = "/usr/bin/python3"     # Debian's, for its packages
+
+
+def figures(reference="stock", **more):
+    """Figures of one load; words are whom they are of."""
+    found = rows.Figures({TCP: more})
+    found.reference = reference
+    return found
+
+
+def target(row, key):
+    """What a row says of a figure."""
+    return [one for one in rows.TARGETS if (one.row, one.key) == (row, key)][0]
+
+
+def verdict(row, key, found):
+    one = target(row, key)
+    return one.verdict(one.judge(found, key))
+
+
+def change_of(key, base, ours):
+    """What comparing two revisions says of a figure."""
+    lines = rows.changes(rows.Figures({key: {"base": base, "ours": ours}}))
+    ksft_eq(len(lines), 1)
+    return lines[0]["verdict"]
+
+
+def results(samples, base=None, boots=()):
+    """As results.json has them."""
+    return {"samples": samples, "base": base, "boots": list(boots),
+            "revision": "made up", "when": "", "kernel": "6.12", "qemu": "",
+            "cpu": "", "accelerator": "", "host": "", "seconds": 60}
+
+
+def text_of(made_up):
+    """The table, and the status."""
+    out = []
+    status = table.show(made_up, out.append)
+    return "\n".join(out), status
+
+
+def test_worse_is_marked():
+    """A figure that got worse by more than its noise is called so."""
+    ksft_eq(change_of(TCP, [1000, 1001], [1030, 1031]), "worse")
+    ksft_eq(change_of(WALL, [1000, 1010, 990], [900, 905, 895]), "worse")
+    ksft_eq(change_of("rr-p99/2044/lso/wall", [100, 101], [120, 121]), "worse")
+    ksft_eq(change_of("child-runs/-/-/wall", [0, 0], [1, 1]), "worse")
+    text, status = text_of(results({TCP: {"base": [1000], "ours": [1030]}}, "abc"))
+    ksft_in("WORSE", text)
+    ksft_in("1 of 1 figures got worse", text)
+    ksft_eq(status, 1)
+
+
+def test_noise_is_not():
+    """What lies within the noise is not, and neither is what got better."""
+    ksft_eq(change_of(TCP, [1000, 1001], [1008, 1009]), "same")
+    ksft_eq(change_of(WALL, [1000, 1200, 800], [900, 1000, 800]), "same")
+    ksft_eq(change_of(TCP, [1000], [900]), "better")
+    ksft_eq(change_of(WALL, [1000, 1001], [1100, 1101]), "better")
+    ksft_eq(change_of("child-runs/-/-/wall", [0, 0], [0, 0]), "same")
+    text, status = text_of(results({TCP: {"base": [1000], "ours": [1005]}}, "abc"))
+    ksft_not_in("WORSE", text)
+    ksft_in("0 of 1 figures got worse", text)
+    ksft_eq(status, 0)
+
+
+def test_missing_in_one():
+    """A figure that one revision lacks is said to be missing."""
+    ksft_eq(change_of(TCP, [1000], []), "not measured for ours")
+    ksft_eq(change_of(TCP, [], [1000]), "not measured for base")
+
+
+def test_targets():
+    """Must and aim, for costs and rates."""
+    for ours, word in ((1000, "must"), (600, "aim"), (1999, "NOT MET")):
+        ksft_eq(verdict("5", TCP, figures(ours=[ours], stock=[2000])), word)
+    rate = rows.Figures({WALL: {"ours": [2000], "stock": [1000]}})
+    ksft_eq(verdict("5", WALL, rate), "must")
+    ksft_eq(verdict("11", "rr-p99/2044/lso/wall", rows.Figures(
+        {"rr-p99/2044/lso/wall": {"ours": [40], "stock": [100]}})), "NOT MET")
+
+
+def test_floors():
+    """S and H come off both sides, and make the efficiency."""
+    found = rows.Figures({
+        UDP: {"ours": [11000], "stock": [14000], "veth": [8000]},
+        "ud64/-/lso/icount": {"verbs": [1000]},
+        TCP: {"ours": [2000], "stock": [4000], "veth": [700]},
+        "ud2048/-/lso/icount": {"verbs": [1992]}})
+    ksft_eq(rows.beyond_floor(found, UDP), 2000 / 5000)
+    ksft_eq(verdict("1", UDP, found), "must")
+    ksft_eq(found.efficiency(UDP), 9000 / 11000)
+    ksft_eq(found.hca(TCP), 1024)
+    ksft_eq(rows.of_stack(found, TCP), 0.35)
+    ksft_eq(found.floor(WALL), None)
+
+
+def test_scaling():
+    """Two flows are held against what veth makes of them."""
+    one, two = "flow1/2044/lso/wall", "flow2-pairs/2044/lso/wall"
+    found = rows.Figures({one: {"ours": [1000], "veth": [5000]},
+                          two: {"ours": [1800], "veth": [9000]}})
+    ksft_eq(rows.scaling_of_stack(found, two), 1.0)
+    ksft_eq(verdict("12", two, found), "aim")
+
+
+def test_missing_rows():
+    """Rows that nobody measured are said to be so, and are not met."""
+    text, status = text_of(results({TCP: {"ours": [1000], "stock": [2000]}}))
+    missing = re.search(r"not measured: +rows (.*)", text).group(1).split(", ")
+    for row in ("1", "13", "17", "22"):
+        ksft_in(row, missing)
+    ksft_not_in("5", missing)
+    ksft_in("must:          rows 5", text)
+    ksft_eq(status, 0)
+    ksft_eq(set(rows.row_verdicts(rows.lines(rows.Figures()))), set(rows.TITLES))
+
+
+def test_worst_line_counts():
+    """A row is met when all of it is that was measured."""
+    found = rows.Figures({TCP: {"ours": [500], "stock": [2000]},
+                          WALL: {"ours": [1000], "stock": [1000]}})
+    ksft_eq(rows.row_verdicts(rows.lines(found))["5"], "NOT MET")
+
+
+def test_machine_failed():
+    """A machine that failed is named, and the status says so."""
+    text, status = text_of(results({}, boots=[{"name": "wall-x", "status": 125}]))
+    ksft_in("wall-x FAILED with status 125", text)
+    ksft_eq(status, 1)
+
+
+def test_busy_host():
+    """A host that was busy is mentioned, a quiet one is not."""
+    for load, count in ((0.2, 0), (3.0, 1)):
+        text, _ = text_of({**results({}), "load": load})
+        ksft_eq(text.count("the host was busy"), count)
+
+
+def test_names():
+    """Every target is about a figure that has a name and a unit."""
+    for one in rows.TARGETS:
+        ksft_eq(len(rows.parts(one.key)), 4, one.key)
+        ksft_true(rows.unit_of(one.key), one.key)
+        ksft_true(rows.title_of(one.key), one.key)
+        ksft_in(one.row, rows.TITLES)
+
+
+def test_plan():
+    """The plan measures every row that has a program, in turn."""
+    done = subprocess.run([sys.executable, os.path.join(BENCH, "bench"), "--list"],
+                          capture_output=True, text=True, check=True)
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    for name in ("icount-2044-lso", "icount-4092-plain", "wall-scaling",
+                 "wall-children", "icount-groups", "wall-wedged"):
+        ksft_in(name, names)
+    quick = subprocess.run([sys.executable, os.path.join(BENCH, "bench"), "--list",
+                            "QUICK=1", "BASE=HEAD"], capture_output=True, text=True,
+                           check=True).stdout
+    ksft_true(0 < len(quick.splitlines()) < len(names))
+    ksft_not_in("children", quick)
+
+
+def test_report():
+    """The page stands alone, has the plots, and marks what is worse."""
+    if subprocess.run([PYTHON, "-c", "import matplotlib"], capture_output=True,
+                      check=False).returncode:
+        raise Skip("python3-matplotlib is not installed")
+    samples = {TCP: {"ours": [1000, 1001], "stock": [2000], "base": [900],
+                     "veth": [500]},
+               WALL: {"ours": [2000], "stock": [1000], "base": [2001]},
+               "ud2048/-/lso/icount": {"verbs": [300]}}
+    for base in (None, "abc"):
+        with tempfile.TemporaryDirectory() as where:
+            path = os.path.join(where, "results.json")
+            page = os.path.join(where, "report.html")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(results(samples, base), file)
+            done = subprocess.run([PYTHON, os.path.join(BENCH, "report.py"), path,
+                                   page], capture_output=True, text=True,
+                                  check=False)
+            ksft_eq(done.returncode, 0, done.stderr)
+            with open(page, encoding="utf-8") as file:
+                text = file.read()
+        ksft_eq(text.count("<svg"), 3)
+        ksft_false(re.search(r"<(script|link|img)\b|@import", text))
+        ksft_eq("WORSE" in text, bool(base))
+        ksft_in("2,000" if not base else "900", text)
+
+
+if __name__ == "__main__":
+    main(globals())
