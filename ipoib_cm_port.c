@@ -77,6 +77,28 @@ static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
 	return 0;
 }
 
+/* Take a receive queue away from the channel's NAPI, which pauses, for good. */
+static void ipoib_rxq_detach(struct ipoib_rxq *rxq)
+{
+	list_del_init(&rxq->dirty);
+	rxq->size = 0;	/* a late completion finds no slot */
+}
+
+/* The NAPI that a page pool belongs to has to stand still when it goes. */
+static void ipoib_cm_rx_destroy(struct ipoib_cm_rx *rx)
+{
+	WARN_ON_ONCE(rx->conns);
+	ipoib_channel_pause(rx->ch);
+	if (rx->rxq.srq) {
+		ipoib_rxq_detach(&rx->rxq);
+		ib_destroy_srq(rx->rxq.srq);
+		ipoib_rxq_free(&rx->rxq);
+	}
+	page_pool_destroy(rx->pool);
+	ipoib_channel_resume(rx->ch);
+	kvfree(rx);
+}
+
 static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 					      u32 max_sge, bool srq)
 {
@@ -95,21 +117,18 @@ static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 	rx->pool = ipoib_channel_pool(ch, get_order(large), IPOIB_RC_POOL);
 	if (IS_ERR(rx->pool)) {
 		ret = PTR_ERR(rx->pool);
-		goto err_free;
+		kvfree(rx);
+		return ERR_PTR(ret);
 	}
 	ipoib_cm_rx_format(rx, max_sge);
 	if (!srq)
 		return rx;
 	ret = ipoib_cm_rx_srq(rx);
-	if (ret)
-		goto err_pool;
+	if (ret) {
+		ipoib_cm_rx_destroy(rx);
+		return ERR_PTR(ret);
+	}
 	return rx;
-
-err_pool:
-	page_pool_destroy(rx->pool);
-err_free:
-	kvfree(rx);
-	return ERR_PTR(ret);
 }
 
 /* With the first channel it shows what the HCA can do. */
@@ -139,27 +158,6 @@ static struct ipoib_cm_port *ipoib_cm_port_create(struct ipoib_port *port)
 	cm->max_msg = ipoib_cm_rx_max_msg(rx);
 	cm->rx[0] = rx;
 	return cm;
-}
-
-/* Take a receive queue away from the channel's NAPI, which pauses, for good. */
-static void ipoib_rxq_detach(struct ipoib_rxq *rxq)
-{
-	list_del_init(&rxq->dirty);
-	rxq->size = 0;	/* a late completion finds no slot */
-}
-
-static void ipoib_cm_rx_destroy(struct ipoib_cm_rx *rx)
-{
-	WARN_ON_ONCE(rx->conns);
-	ipoib_channel_pause(rx->ch);
-	if (rx->rxq.srq) {
-		ipoib_rxq_detach(&rx->rxq);
-		ib_destroy_srq(rx->rxq.srq);
-		ipoib_rxq_free(&rx->rxq);
-	}
-	page_pool_destroy(rx->pool);
-	ipoib_channel_resume(rx->ch);
-	kvfree(rx);
 }
 
 static void ipoib_cm_port_destroy(struct ipoib_cm_port *cm)
