@@ -222,7 +222,9 @@ class Machine:
         return iface.name
 
     def down(self):
-        iface = self.any_iface()
+        # A parent takes everything down with it, so not often.
+        iface = self.rand.randrange(6) and self.any_child() or \
+            self.any_iface()
         self.talk[iface.space].down(iface.name)
         for each in [iface] if iface is not iface.owner.parent or \
                 not iface.up else iface.owner.everything():
@@ -414,9 +416,10 @@ def test_random():
     owners = [Owner(number, space) for number, space in enumerate(spaces)]
     machine = Machine(random.Random(seed), owners, spaces)
     defer(delete_all, machine)
-    floods = [Flood(Place(owners[source].space), owners[1 - source].address(
-        pkey), size=size, gap=0.006) for source, pkey, size in (
-            (0, 0xffff, 500), (1, KEYS[0], 1500), (0, KEYS[1], 3000))]
+    floods = [Flood(Place(owners[number % 2].space),
+                    owners[1 - number % 2].address(pkey),
+                    size=300 + 700 * number, gap=0.02)
+              for number, pkey in enumerate((0xffff, *KEYS))]
     for flood in floods:
         defer(flood.stop)
     done = []

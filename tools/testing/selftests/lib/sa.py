@@ -107,7 +107,13 @@ def alias_guid(port, index, guid=0, keep=False):
 
     if not keep:
         defer(drop_alias, port, index)
-    return wait_until(given, 20, f"GUID {index} of {port}")
+    what = f"GUID {index} of {port}"
+    try:
+        return wait_until(given, 4, what)
+    except Failed:
+        # OpenSM may not have learnt all there is to a port that has come.
+        sm.sweep()
+        return wait_until(given, 20, what)
 
 
 def drop_alias(port, index):
