@@ -1785,6 +1785,8 @@ void ipoib_ud_swap(struct ipoib_dev *dev, struct ipoib_txq **spare)
 		swap(spare[i], ud->txqs[i]);
 	mutex_unlock(&dev->port->lock);
 	mutex_unlock(&ud->lock);
+	/* While it waits for its P_Key the stack's queues are not stopped. */
+	synchronize_net();
 	for (i = 0; i < ud->num_txqs; i++)
 		ipoib_txq_bury(spare[i]);
 }
