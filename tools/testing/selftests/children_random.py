@@ -20,7 +20,7 @@ from lib import (Flood, Netns, ROOT, defer, ends, exists, hca, ifaces, ip,
 from lib.child import errno_of, full
 from lib.ipoib import drop_all, iface_of
 from lib.rtnl import IFLA_MTU, Rtnl, attr
-from lib.sa import alias_guid
+from lib.sa import alias_guid, guid_at
 
 BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 240}
 
@@ -53,6 +53,7 @@ class Owner:
     def __init__(self, number, space):
         self.hca, self.space = hca(number), space
         self.parent, self.children, self.qps = None, [], 0
+        self.aliases = 0
 
     def port(self):
         return self.hca.port()
@@ -61,9 +62,15 @@ class Owner:
         return [self.parent, *self.children]
 
     def know_alias(self):
-        """Let the SM know the port's second GUID, which it forgets."""
+        """
+        Let the SM know the port's second GUID, which it forgets: another one
+        each time, as it may think that a port that was pulled has the last.
+        """
         port = self.port()
-        alias_guid(port, ALIAS, port.guid() | ALIAS << 32, keep=True)
+        if not guid_at(port, ALIAS):
+            self.aliases += 1
+            alias_guid(port, ALIAS, port.guid() | self.aliases << 32,
+                       keep=True)
 
     def address(self, pkey):
         """That of the interfaces in a partition."""
