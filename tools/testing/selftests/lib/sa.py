@@ -7,6 +7,7 @@ GUIDInfoRecord.  Only then does the SA answer for paths and groups with a GID
 made of it.
 """
 
+import contextlib
 import errno
 import fcntl
 import glob
@@ -96,9 +97,11 @@ def alias_guid(port, index, guid=0, keep=False):
     given, until the end of the case.
     """
     def given():
-        # What an HCA lost when it was pulled OpenSM thinks it still has.
+        # What an HCA lost when it was pulled OpenSM thinks it still has.  If
+        # it never had it, it denies that.
         if not guid_at(port, index):
-            _guid_record(port, DELETE, index, 0)
+            with contextlib.suppress(OSError):
+                _guid_record(port, DELETE, index, 0)
         got = _guid_record(port, SET, index, guid)
         end = now() + slow(1)
         while guid_at(port, index) != got and now() < end:
