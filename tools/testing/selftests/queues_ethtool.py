@@ -511,8 +511,10 @@ def test_verbs_fail():
                     break
                 tried += 1
                 if not done.ret:
-                    # A shorter CQ was to be had.
+                    # A shorter CQ was to be had.  It is kept for a second,
+                    # in which it would be found.
                     end.ethtool(first)
+                    time.sleep(slow(1.5))
                     before = (shown(end, "-l"), shown(end, "-g"),
                               end.address())
                     continue
