@@ -188,6 +188,18 @@ class KnownComplaints(unittest.TestCase):
         self.assertFalse(result)
         self.assertEqual(result.known[0][0], self.NAPI)
 
+    def test_known_as_a_whole(self):
+        def log(function):
+            return ["[ 1.0] ------------[ cut here ]------------",
+                    "[ 1.0] Destroy of kernel CQ shouldn't fail",
+                    f"[ 1.0] WARNING: CPU: 0 PID: 9 at x.h:1 {function}+0xc/0xe",
+                    "[ 1.0] ---[ end trace 0 ]---"]
+
+        stock = log("ipoib_transport_dev_cleanup")
+        self.assertTrue(klog.check_lines(stock))
+        self.assertFalse(klog.check_lines(stock, "stock"))
+        self.assertTrue(klog.check_lines(log("ipoib_cq_destroy"), "stock"))
+
     def test_it_excuses_nothing_else(self):
         for path in logs("badlogs"):
             if expected(path) == "napi":
