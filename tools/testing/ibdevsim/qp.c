@@ -526,7 +526,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	ibds_qp_init(qp, init);
 	err = ibds_sq_alloc(&qp->sq, &init->cap, init->qp_type == IB_QPT_UD);
 	if (err)
-		goto err_count;
+		goto err_sq;
 	qp->rcv = ibds_rcv_alloc(qp, init);
 	if (!qp->rcv) {
 		err = -ENOMEM;
@@ -541,7 +541,6 @@ err_rcv:
 	ibds_rcv_free(qp->rcv);
 err_sq:
 	ibds_sq_free(&qp->sq);
-err_count:
 	atomic_dec(&dev->num_qp);
 	return err;
 }

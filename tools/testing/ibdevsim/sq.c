@@ -117,7 +117,7 @@ int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy)
 		return -ENOMEM;
 	if (lazy)
 		return 0;
-	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL);
+	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL | __GFP_NOWARN);
 	for (i = 0; sq->ring && i < size; i++)
 		sq->slot[i] = sq->ring + i * sq->stride;
 	return sq->ring ? 0 : -ENOMEM;
