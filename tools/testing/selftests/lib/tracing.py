@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Trace events, in a tracing instance of the case's own."""
 
+import glob
 import os
+import re
 
 from .utils import exists, read, write
 
@@ -11,16 +13,20 @@ TRACING = "/sys/kernel/tracing"
 class Tracer:
     """Records events while in a block."""
 
-    def __init__(self, *events, name="ipoib-test"):
-        """@events: "system:event", "system:*", or with a filter a pair."""
+    def __init__(self, *events, name="ipoib-test", size_kb=4096):
+        """
+        @events: "system:event", "system:*", or with a filter a pair;
+        @size_kb: room for what each CPU records.
+        """
         self.dir = f"{TRACING}/instances/{name}"
         self.events = events
+        self.size_kb = size_kb
 
     def __enter__(self):
         if exists(self.dir):
             os.rmdir(self.dir)
         os.mkdir(self.dir)
-        write(f"{self.dir}/buffer_size_kb", 4096)
+        write(f"{self.dir}/buffer_size_kb", self.size_kb)
         for event in self.events:
             event, rule = event if isinstance(event, tuple) else (event, None)
             where = f"{self.dir}/events/" + \
@@ -33,6 +39,11 @@ class Tracer:
     def lines(self):
         return [line for line in read(f"{self.dir}/trace").splitlines()
                 if line and not line.startswith("#")]
+
+    def overruns(self):
+        """Events that found no room, by CPU."""
+        return [int(re.search(r"^overrun: (\d+)", read(path), re.M).group(1))
+                for path in glob.glob(f"{self.dir}/per_cpu/cpu*/stats")]
 
     def clear(self):
         # Truncating it is what empties the buffer.
