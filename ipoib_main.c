@@ -653,23 +653,47 @@ void ipoib_dev_update_features(struct ipoib_dev *dev)
 	netdev_update_features(ndev);
 }
 
-/* Make all neighbours and connections anew, in the mode that is set. */
-static void ipoib_dev_change_mode(struct ipoib_dev *dev, bool connected)
+/* Make all neighbours and connections anew, in connected mode. */
+static int ipoib_dev_begin_connected(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	bool running;
+	int ret = 0;
+
+	mutex_lock(&dev->lock);
+	running = dev->open && dev->ud.running;
+	if (running) {
+		ret = ipoib_cm_start(dev);
+		if (ret)
+			goto err_stop;
+		ipoib_neigh_stop(dev);
+	}
+	spin_lock_bh(&port->path_lock);
+	WRITE_ONCE(dev->connected, true);
+	spin_unlock_bh(&port->path_lock);
+	if (running)
+		ipoib_neigh_open(dev);
+	mutex_unlock(&dev->lock);
+	return 0;
+
+err_stop:
+	ipoib_cm_stop(dev);
+	mutex_unlock(&dev->lock);
+	return ret;
+}
+
+/* And in datagram mode. */
+static void ipoib_dev_end_connected(struct ipoib_dev *dev)
 {
 	struct ipoib_port *port = dev->port;
 	bool running;
 
 	mutex_lock(&dev->lock);
 	running = dev->open && dev->ud.running;
-	if (running && connected)
-		ipoib_neigh_stop(dev);
 	spin_lock_bh(&port->path_lock);
-	WRITE_ONCE(dev->connected, connected);
+	WRITE_ONCE(dev->connected, false);
 	spin_unlock_bh(&port->path_lock);
-	if (running && connected) {
-		ipoib_dev_start_connected(dev);
-		ipoib_neigh_open(dev);
-	} else if (running) {
+	if (running) {
 		ipoib_neigh_stop(dev);
 		ipoib_cm_stop(dev);
 		ipoib_neigh_open(dev);
@@ -677,24 +701,28 @@ static void ipoib_dev_change_mode(struct ipoib_dev *dev, bool connected)
 	mutex_unlock(&dev->lock);
 }
 
-static void ipoib_dev_to_connected(struct ipoib_dev *dev)
+static int ipoib_dev_to_connected(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
+	int ret;
 
+	ret = ipoib_dev_begin_connected(dev);
+	if (ret)
+		return ret;
 	/* Senders of what is too long are told by way of the route. */
 	netif_keep_dst(ndev);
-	ipoib_dev_change_mode(dev, true);
 	ndev->max_mtu = IPOIB_CM_MTU;
 	dev->admin_mtu = IPOIB_CM_MTU;
 	ipoib_dev_update_features(dev);
 	netdev_info(ndev, "connected mode; multicast and neighbours without it still have the link's MTU\n");
+	return 0;
 }
 
 static void ipoib_dev_to_datagram(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
 
-	ipoib_dev_change_mode(dev, false);
+	ipoib_dev_end_connected(dev);
 	ipoib_cm_disable(dev);
 	dev->admin_mtu = dev->ud_mtu;
 	ipoib_dev_update_features(dev);
@@ -729,7 +757,12 @@ int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 				       "No memory or HCA resources for connected mode");
 		if (ret)
 			return ret;
-		ipoib_dev_to_connected(dev);
+		ret = ipoib_dev_to_connected(dev);
+		if (ret) {
+			ipoib_cm_disable(dev);
+			NL_SET_ERR_MSG(extack, "Connections can't be accepted");
+			return ret;
+		}
 	} else {
 		ipoib_dev_to_datagram(dev);
 	}

@@ -16,10 +16,10 @@ import socket
 import struct
 
 from lib import (Flood, defer, ends, exists, fabric, failslab, hca, ifaces,
-                 ksft_eq, ksft_ge, ksft_in, ksft_pr, load_module, loaded,
-                 main, mcast_receiver, mcast_sender, neigh_flush, ping,
-                 ping_ok, tcp_transfer, timeout, unload_module, wait_until,
-                 write)
+                 kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_pr,
+                 load_module, loaded, main, mcast_receiver, mcast_sender,
+                 neigh_flush, ping, ping_ok, tcp_transfer, timeout,
+                 unload_module, wait_until, write)
 from lib.connected import (connected_ends, mode, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import drop_all
@@ -218,8 +218,8 @@ def test_mode():
     failslab.need()
     pair = ends()
     defer(to_datagram, pair.a)
-    refused = 0
-    for number in range(1, 100):
+    refused, begin = 0, kmsg_tail()
+    for number in range(1, 400):
         set_mode(pair.a, "datagram")
         hit, worked = attempt(lambda: write(pair.a.sys("mode"), "connected"),
                               number, module_range())
@@ -227,9 +227,10 @@ def test_mode():
         refused += not worked
         if not hit:
             break
+    ksft_pr(f"{number - 1} allocations, {refused} of them refuse it")
     ksft_eq(hit, False, "the last allocation was reached")
     ksft_ge(refused, 1, "refusals")
-    ksft_pr(f"{number - 1} allocations, {refused} of them refuse it")
+    ksft_eq(kmsg_since(begin, "peers can't connect"), [])
     set_mode(pair.a, "datagram")
     recovered(pair)
 
