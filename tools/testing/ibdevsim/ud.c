@@ -133,9 +133,17 @@ void ibds_gather_pieces(void *dst, struct ibds_pos *pos, u32 len)
 
 	for (; len; len -= n, dst += n) {
 		n = min(ibds_pos_span(pos), len);
-		memcpy(dst, ibds_pos_va(pos), n);
+		ibds_copy(dst, ibds_pos_va(pos), n);
 		ibds_pos_advance(pos, n);
 	}
+}
+
+/* Copy, and sum up what was copied; octets of no memory are not expected. */
+static __always_inline __wsum ibds_copy_csum(void *dst, const void *src,
+					     u32 len)
+{
+	ibds_copy(dst, src, len);
+	return csum_partial(dst, len, 0);
 }
 
 static noinline __wsum ibds_gather_csum_pieces(u8 *dst, struct ibds_pos *pos,
@@ -151,7 +159,7 @@ static noinline __wsum ibds_gather_csum_pieces(u8 *dst, struct ibds_pos *pos,
 		n = min(ibds_pos_span(pos), len - done);
 		if (n)
 			sum = csum_block_add(sum,
-					     csum_partial_copy_nocheck(src, dst + done, n),
+					     ibds_copy_csum(dst + done, src, n),
 					     done);
 		ibds_pos_advance(pos, n);
 	}
@@ -165,7 +173,7 @@ static inline __wsum ibds_gather_csum(u8 *dst, struct ibds_pos *pos, u32 len)
 
 	if (unlikely(!len || len > ibds_pos_span(pos)))
 		return ibds_gather_csum_pieces(dst, pos, len);
-	sum = csum_partial_copy_nocheck(ibds_pos_va(pos), dst, len);
+	sum = ibds_copy_csum(dst, ibds_pos_va(pos), len);
 	ibds_pos_advance(pos, len);
 	return sum;
 }
@@ -296,7 +304,7 @@ static __always_inline bool ibds_ud_fill(u8 *dst, const struct ibds_dgram *d)
 	/* There may be no list when there is no data. */
 	if (unlikely(!d->len || d->src.off || sge->length < d->len))
 		return ibds_fill_pieces(dst, d);
-	memcpy(dst, ibds_va(sge->addr, d->src.phys), d->len);
+	ibds_copy(dst, ibds_va(sge->addr, d->src.phys), d->len);
 	return d->csum_ok;
 }
 
