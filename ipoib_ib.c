@@ -696,12 +696,28 @@ static noinline void ipoib_tx_error(struct ipoib_txq *txq,
 	ipoib_dev_event(dev, IPOIB_EV_SQ_ERROR);
 }
 
-static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
+/* Packets whose completions were seen, to be retired together. */
+struct ipoib_tx_batch {
+	struct ipoib_txq *txq;
+	u32 end;
+};
+
+static void ipoib_tx_batch_end(struct ipoib_tx_batch *batch, int budget)
+{
+	if (batch->txq)
+		ipoib_txq_retire(batch->txq, batch->end, budget);
+	batch->txq = NULL;
+}
+
+static void ipoib_tx_complete(const struct ib_wc *wc,
+			      struct ipoib_tx_batch *batch, int budget)
 {
 	struct ipoib_qp *qp = wc->qp->qp_context;
 	struct ipoib_txq *txq = qp->txq;
-	u32 seq = wc->wr_id;
+	u32 seq = wc->wr_id, tail;
 
+	if (batch->txq != txq || unlikely(wc->wr_id & IPOIB_WR_MARKER))
+		ipoib_tx_batch_end(batch, budget);
 	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
 		qp->drained_at = READ_ONCE(qp->ch->barriers);
 		complete(&qp->drained);
@@ -712,16 +728,19 @@ static void ipoib_tx_complete(const struct ib_wc *wc, int budget)
 		return;
 	}
 	/* Not in flight: left over from a rebuilt QP. */
-	if (unlikely(!ipoib_ring_holds(READ_ONCE(txq->head), txq->tail, seq)))
+	tail = batch->txq ? batch->end : txq->tail;
+	if (unlikely(!ipoib_ring_holds(READ_ONCE(txq->head), tail, seq)))
 		return;
 	if (unlikely(wc->status != IB_WC_SUCCESS))
 		ipoib_tx_error(txq, wc);
-	ipoib_txq_retire(txq, seq + 1, budget);
+	batch->txq = txq;
+	batch->end = seq + 1;
 }
 
 static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
 			    int budget)
 {
+	struct ipoib_tx_batch batch = { };
 	int i, n, done = 0;
 
 	/*
@@ -732,7 +751,9 @@ static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
 	do {
 		n = ib_poll_cq(cq->ib, IPOIB_WC_BATCH, ch->wc);
 		for (i = 0; i < n; i++)
-			ipoib_tx_complete(&ch->wc[i], budget);
+			ipoib_tx_complete(&ch->wc[i], &batch, budget);
+		/* Before the poll goes on: senders may be waiting for room. */
+		ipoib_tx_batch_end(&batch, budget);
 		done += max(n, 0);
 	} while (n == IPOIB_WC_BATCH);
 	return done;
