@@ -1294,6 +1294,8 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
 	init_completion(&txq->qp.drained);
 	txq->index = index;
 	txq->nq = netdev_get_tx_queue(dev->ndev, index);
+	/* BQL would learn that one or two at a time are enough. */
+	netdev_queue_set_dql_min_limit(txq->nq, IPOIB_TX_ARM * IPOIB_RX_HEAD);
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
 	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
 	if (!txq->chain ||
