@@ -223,6 +223,18 @@ struct ipoib_count {
 #define IPOIB_MAX_CHANNELS	16
 
 /**
+ * struct ipoib_adapt - what a channel had done when DIM was last asked
+ * @received: packets
+ * @sent: packets, of all channels of the port
+ * @irqs: interrupts for receives
+ */
+struct ipoib_adapt {
+	u32 received;
+	u32 sent;
+	u16 irqs;
+};
+
+/**
  * struct ipoib_channel - a completion vector's share of a port
  *
  * CQs, NAPI, receive buffers and the SRQ, shared by the QPs of the port that
@@ -253,6 +265,8 @@ struct ipoib_count {
  * @users: of these, those of interfaces that are open (port lock)
  * @irqs: interrupts for receives
  * @rx: what was received, of all interfaces (NAPI)
+ * @sent: packets that were sent, a hint for DIM
+ * @adapt: as things were when it was last asked (NAPI)
  * @dim: adapts how interrupts are held back
  * @wc: scratch of the poll function
  */
@@ -279,6 +293,8 @@ struct ipoib_channel {
 	u32 users;
 	u16 irqs;
 	struct ipoib_count rx;
+	u32 sent;
+	struct ipoib_adapt adapt;
 	struct dim dim;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };

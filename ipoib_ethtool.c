@@ -368,6 +368,9 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 		NL_SET_ERR_MSG(extack, "The HCA has no moderation");
 	else if (ret)
 		NL_SET_ERR_MSG(extack, "The HCA refuses");
+	else if (coal->use_adaptive_rx_coalesce &&
+		 (coal->rx_coalesce_usecs || coal->rx_max_coalesced_frames))
+		NL_SET_ERR_MSG(extack, "In use once adaptive-rx is off");
 	return ret;
 }
 

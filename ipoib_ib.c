@@ -26,6 +26,7 @@
 #include "ipoib_trace.h"
 
 #define IPOIB_COPYBREAK		256
+#define IPOIB_ADAPT_PACKETS	64	/* received between two looks */
 #define IPOIB_WR_MARKER		BIT_ULL(63)
 #define IPOIB_DRAIN_TIMEOUT	HZ
 
@@ -301,8 +302,6 @@ static void ipoib_rx_count(struct ipoib_channel *ch,
 {
 	struct pcpu_sw_netstats *stats;
 
-	if (!batch->packets)
-		return;
 	ipoib_count(&ch->rx, batch->packets, batch->bytes);
 	ipoib_count(&ipoib_priv(batch->ndev)->rx[ch->index], batch->packets,
 		    batch->bytes);
@@ -464,7 +463,8 @@ void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
 	skb->protocol = proto;
 	skb->dev = ndev;
 	if (batch->ndev != ndev) {
-		ipoib_rx_count(ch, batch);
+		if (batch->packets)
+			ipoib_rx_count(ch, batch);
 		batch->ndev = ndev;
 	}
 	batch->packets++;
@@ -575,7 +575,8 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
 			done += max(n, 0);
 		}
 	}
-	ipoib_rx_count(ch, &batch);
+	if (batch.packets)
+		ipoib_rx_count(ch, &batch);
 	return done;
 }
 
@@ -646,6 +647,9 @@ void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 	struct pcpu_sw_netstats *stats =
 		this_cpu_ptr(txq->qp.dev->ndev->tstats);
 
+	struct ipoib_channel *ch = txq->qp.ch;
+
+	WRITE_ONCE(ch->sent, ch->sent + packets);
 	ipoib_count(&txq->done.sent, packets, bytes);
 	u64_stats_update_begin(&stats->syncp);
 	u64_stats_add(&stats->tx_packets, packets);
@@ -822,14 +826,56 @@ static bool ipoib_rx_arm(struct ipoib_channel *ch)
 	return missed;
 }
 
-/* How has it been going since interrupts were last held back otherwise? */
+static u32 ipoib_port_sent(const struct ipoib_port *port)
+{
+	u32 i, sent = 0;
+
+	for (i = 0; i < port->num_channels; i++)
+		sent += READ_ONCE(port->channels[i]->sent);
+	return sent;
+}
+
+/*
+ * Are interrupts to be held back?  Only if packets come in one by one and are
+ * not answered: whoever waits for an answer would wait longer.
+ */
+static bool ipoib_channel_flooded(struct ipoib_channel *ch)
+{
+	struct ipoib_adapt *was = &ch->adapt;
+	struct ipoib_adapt now = {
+		.received = ch->rx.packets,
+		.sent = ipoib_port_sent(ch->port),
+		.irqs = READ_ONCE(ch->irqs),
+	};
+	u32 received = now.received - was->received;
+	bool lone = (u16)(now.irqs - was->irqs) > received / 4;
+	bool answered = now.sent - was->sent > received / 8;
+
+	*was = now;
+	return !answered && (lone || ch->dim.profile_ix);
+}
+
+/* Hold interrupts back as DIM finds out to be best, or not at all. */
 static noinline void ipoib_channel_adapt(struct ipoib_channel *ch)
 {
 	struct dim_sample sample = { };
 
-	dim_update_sample(READ_ONCE(ch->irqs), ch->rx.packets, ch->rx.bytes,
-			  &sample);
-	net_dim(&ch->dim, &sample);
+	if (ipoib_channel_flooded(ch)) {
+		dim_update_sample(READ_ONCE(ch->irqs), ch->rx.packets,
+				  ch->rx.bytes, &sample);
+		net_dim(&ch->dim, &sample);
+	} else if (ch->dim.profile_ix) {
+		ch->dim.profile_ix = 0;
+		ch->dim.tune_state = DIM_PARKING_ON_TOP;
+		ch->dim.state = DIM_APPLY_NEW_PROFILE;
+		schedule_work(&ch->dim.work);
+	}
+}
+
+static bool ipoib_channel_may_adapt(const struct ipoib_channel *ch)
+{
+	return READ_ONCE(ch->port->rx_adaptive) &&
+	       (u32)ch->rx.packets - ch->adapt.received >= IPOIB_ADAPT_PACKETS;
 }
 
 /**
@@ -863,7 +909,7 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 		ipoib_poll_flush(ch, done + reaped, empty);
 
 	if (done < budget && napi_complete_done(napi, done)) {
-		if (unlikely(READ_ONCE(ch->port->rx_adaptive)))
+		if (unlikely(ipoib_channel_may_adapt(ch)))
 			ipoib_channel_adapt(ch);
 		if (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush)))
 			napi_schedule(napi);

@@ -84,13 +84,33 @@ static void ipoib_cq_destroy(struct ipoib_cq *cq)
 	kfree(cq);
 }
 
-static int ipoib_cq_moderate(struct ipoib_cq *cq, const struct ipoib_port *port)
+/*
+ * What DIM chooses from, by its profile_ix.  The first is no moderation, so
+ * that a lone request is never held back; the kernel's own profiles all do.
+ */
+static const struct {
+	u16 frames;
+	u16 usecs;
+} ipoib_moderation[NET_DIM_PARAMS_NUM_PROFILES] = {
+	{ }, { 8, 8 }, { 16, 32 }, { 32, 64 }, { 64, 128 },
+};
+
+static int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 {
-	if (!port->rx_frames && !port->rx_usecs && !port->rx_adaptive &&
-	    !cq->moderated)
+	const struct ipoib_port *port = ch->port;
+	u16 frames = port->rx_frames;
+	u16 usecs = port->rx_usecs;
+
+	if (port->rx_adaptive) {
+		u8 ix = READ_ONCE(ch->dim.profile_ix);
+
+		frames = ipoib_moderation[ix].frames;
+		usecs = ipoib_moderation[ix].usecs;
+	}
+	if (!frames && !usecs && !cq->moderated)
 		return 0;
 	cq->moderated = true;
-	return rdma_set_cq_moderation(cq->ib, port->rx_frames, port->rx_usecs);
+	return rdma_set_cq_moderation(cq->ib, frames, usecs);
 }
 
 /* Find or make a CQ with room for @need beyond the @base of each. */
@@ -116,7 +136,7 @@ static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
 	if (IS_ERR(cq))
 		return cq;
 	if (cqs == &ch->rx_cqs) {
-		ipoib_cq_moderate(cq, ch->port);
+		ipoib_cq_moderate(ch, cq);
 		/* Later the poll does it. */
 		ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP);
 	}
@@ -411,14 +431,12 @@ static void ipoib_channel_dim_work(struct work_struct *work)
 	struct dim *dim = container_of(work, struct dim, work);
 	struct ipoib_channel *ch = container_of(dim, struct ipoib_channel, dim);
 	struct ipoib_port *port = ch->port;
-	struct dim_cq_moder moder;
 	struct ipoib_cq *cq;
 
-	moder = net_dim_get_rx_moderation(dim->mode, dim->profile_ix);
 	mutex_lock(&port->lock);
 	if (port->rx_adaptive)
 		list_for_each_entry(cq, &ch->rx_cqs.list, entry)
-			rdma_set_cq_moderation(cq->ib, moder.pkts, moder.usec);
+			ipoib_cq_moderate(ch, cq);
 	mutex_unlock(&port->lock);
 	dim->state = DIM_START_MEASURE;
 }
@@ -583,7 +601,7 @@ static int ipoib_port_moderate(struct ipoib_port *port)
 	for (i = 0; i < port->num_channels; i++) {
 		list_for_each_entry(cq, &port->channels[i]->rx_cqs.list,
 				    entry) {
-			ret = ipoib_cq_moderate(cq, port);
+			ret = ipoib_cq_moderate(port->channels[i], cq);
 			if (ret)
 				return ret;
 		}
@@ -607,6 +625,8 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 {
 	int ret;
 
+	if ((frames || usecs || adaptive) && !port->ca->ops.modify_cq)
+		return -EOPNOTSUPP;
 	mutex_lock(&port->lock);
 	swap(port->rx_frames, frames);
 	swap(port->rx_usecs, usecs);
@@ -948,6 +968,7 @@ static int ipoib_port_sizes(struct ipoib_port *port)
 							  attrs->max_srq_wr);
 	port->srq_size = port->recvq_size;
 	port->rx_pending = port->recvq_size;
+	port->rx_adaptive = port->ca->ops.modify_cq;
 	if (port->no_srq)
 		return 0;
 	port->srq_size = ipoib_srq_fit(port->recvq_size, attrs->max_srq_wr,

@@ -442,7 +442,10 @@ def test_moderation():
     """Interrupts are held back, for connections and children as well."""
     pair = ends()
     ksft_eq(shown(pair.b, "-c")["rx-usecs"], 0)
-    defer(pair.b.ethtool, "-C rx-usecs 0 rx-frames 0", fail=False)
+    ksft_in("Adaptive RX: on", pair.b.ethtool("-c").stdout)
+    defer(pair.b.ethtool, "-C adaptive-rx on rx-usecs 0 rx-frames 0",
+          fail=False)
+    pair.b.ethtool("-C adaptive-rx off")
 
     def interrupts():
         before = pair.b.port.counters()["cq_events"]
