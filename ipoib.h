@@ -75,7 +75,7 @@ static inline void ipoib_stamp(unsigned long *stamp)
 /* ---- channels and receive queues: ipoib_port.c, ipoib_ib.c -------------- */
 
 #define IPOIB_WC_BATCH		16	/* completions taken in one poll */
-#define IPOIB_POST_BATCH	16	/* work requests posted in one chain */
+#define IPOIB_POST_BATCH	16U	/* work requests posted in one chain */
 
 /* Room before a datagram, so that the IP header stands on a cache line. */
 #define IPOIB_RX_PAD		(NET_SKB_PAD - IPOIB_GRH_LEN - IPOIB_ENCAP_LEN)
@@ -104,10 +104,12 @@ struct ipoib_rx_format {
 /**
  * struct ipoib_rx_slot - the buffers of a receive
  * @buf: where the HCA writes; NULL while there is no buffer
+ * @format: what they are like; NULL while there are none
  * @posted: the HCA may write into them
  */
 struct ipoib_rx_slot {
 	void *buf[IPOIB_RX_BUFS];
+	const struct ipoib_rx_format *format;
 	bool posted;
 };
 
@@ -120,7 +122,8 @@ struct ipoib_rx_slot {
  * @srq: shared receive queue the buffers are posted to, or NULL
  * @qp: the QP they are posted to when there is no SRQ
  * @ch: channel whose NAPI serves it
- * @format: what its receives are made of
+ * @format: what its next receives are made of, written by anybody
+ * @linked: format that @wr and @sge are prepared for
  * @slots: @size receives; the work request id is the index
  * @free: stack of slots that are not posted
  * @nfree: entries on @free
@@ -131,7 +134,7 @@ struct ipoib_rx_slot {
  * @taken: receives completed since the last poll ended
  * @elastic: grows when a single poll takes much of it
  * @dirty: entry in the channel's list of queues to refill before the poll ends
- * @wr: chain of requests, linked once when the queue is made
+ * @wr: chain of requests, linked once for each format
  * @sge: their buffers
  */
 struct ipoib_rxq {
@@ -139,6 +142,7 @@ struct ipoib_rxq {
 	struct ib_qp *qp;
 	struct ipoib_channel *ch;
 	const struct ipoib_rx_format *format;
+	const struct ipoib_rx_format *linked;
 	struct ipoib_rx_slot *slots;
 	u16 *free;
 	u32 nfree;
@@ -253,7 +257,9 @@ struct ipoib_adapt {
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill
  * @pool: receive pages, NULL before the first QP that receives
- * @format: receives for datagrams
+ * @small: pages for copies of small packets, likewise
+ * @split: receives for datagrams that mostly fit a head
+ * @whole: in one piece, on links whose datagrams may be longer
  * @bql: transmit queues that handed packets to connections, see
  *	ipoib_txq_handed()
  * @refill_timer: tries again when no buffer could be had or posted
@@ -282,7 +288,9 @@ struct ipoib_channel {
 	struct ipoib_rxq rxq;
 	struct list_head dirty;
 	struct page_pool *pool;
-	struct ipoib_rx_format format;
+	struct page_pool *small;
+	struct ipoib_rx_format split;
+	struct ipoib_rx_format whole;
 	struct llist_head bql;
 	struct timer_list refill_timer;
 	u32 barriers;
@@ -316,6 +324,7 @@ struct ipoib_channel {
  * @rx_pending: buffers that it has while it has few users (rtnl)
  * @srq_room: completions that all SRQs of a channel together may owe one CQ
  * @no_srq: the HCA has no SRQ for UD
+ * @rx_whole: there is a link whose datagrams are longer than a head (@lock)
  * @channels: a completion vector each, @num_channels of them
  * @num_channels: those there are
  * @rx_frames: interrupts are held back for so many receives at most (@lock)
@@ -358,6 +367,7 @@ struct ipoib_port {
 	u32 rx_pending;
 	u32 srq_room;
 	bool no_srq;
+	bool rx_whole;
 	struct ipoib_channel *channels[IPOIB_MAX_CHANNELS];
 	u32 num_channels;
 	u16 rx_frames;
@@ -894,7 +904,10 @@ void ipoib_port_put(struct ipoib_port *port);
 void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
 struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
-				     u32 size);
+				     u32 size, bool dma);
+const struct ipoib_rx_format *
+ipoib_channel_format(const struct ipoib_channel *ch);
+void ipoib_port_use_len(struct ipoib_port *port, u32 len);
 int ipoib_channel_receive(struct ipoib_channel *ch);
 struct ipoib_channel *ipoib_channel_attach(struct ipoib_port *port, bool first);
 void ipoib_channel_detach(struct ipoib_channel *ch);

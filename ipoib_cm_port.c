@@ -114,7 +114,8 @@ static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 		return ERR_PTR(-ENOMEM);
 	rx->ch = ch;
 	ipoib_rc_bufs(max_sge, &large);
-	rx->pool = ipoib_channel_pool(ch, get_order(large), IPOIB_RC_POOL);
+	rx->pool = ipoib_channel_pool(ch, get_order(large), IPOIB_RC_POOL,
+				      true);
 	if (IS_ERR(rx->pool)) {
 		ret = PTR_ERR(rx->pool);
 		kvfree(rx);

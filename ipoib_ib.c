@@ -56,6 +56,7 @@ void ipoib_rx_sync(struct ipoib_channel *ch, void *va, u32 len)
 					   len, DMA_FROM_DEVICE);
 }
 
+/* Memory of a pool, not cleared: it has been used before. */
 static void *ipoib_rx_alloc(struct page_pool *pool, u32 size)
 {
 	unsigned int offset;
@@ -65,12 +66,30 @@ static void *ipoib_rx_alloc(struct page_pool *pool, u32 size)
 	return likely(page) ? page_address(page) + offset : NULL;
 }
 
+static void ipoib_rx_slot_free(struct ipoib_rx_slot *slot)
+{
+	const struct ipoib_rx_format *format = slot->format;
+	u32 i;
+
+	for (i = 0; format && i < format->num; i++) {
+		if (!slot->buf[i])
+			continue;
+		page_pool_put_full_page(format->pool[i],
+					virt_to_head_page(slot->buf[i]), false);
+		slot->buf[i] = NULL;
+	}
+}
+
 static bool ipoib_rx_slot_fill(const struct ipoib_rx_format *format,
 			       struct ipoib_rx_slot *slot)
 {
 	void *va;
 	u32 i;
 
+	if (unlikely(slot->format != format)) {
+		ipoib_rx_slot_free(slot);
+		slot->format = format;
+	}
 	for (i = 0; i < format->num; i++) {
 		if (slot->buf[i])
 			continue;
@@ -91,12 +110,40 @@ static u32 ipoib_rxq_missing(const struct ipoib_rxq *rxq)
 	return rxq->nfree > spare ? rxq->nfree - spare : 0;
 }
 
+/* Prepare the chain of requests for receives of a format. */
+static void ipoib_rxq_link(struct ipoib_rxq *rxq,
+			   const struct ipoib_rx_format *format)
+{
+	u32 lkey = rxq->ch->port->pd->local_dma_lkey;
+	int i, j;
+
+	for (i = 0; i < IPOIB_POST_BATCH; i++) {
+		for (j = 0; j < format->num; j++) {
+			rxq->sge[i][j].lkey = lkey;
+			rxq->sge[i][j].length = format->len[j];
+		}
+		rxq->wr[i].sg_list = rxq->sge[i];
+		rxq->wr[i].num_sge = format->num;
+		rxq->wr[i].next = i + 1 < IPOIB_POST_BATCH ?
+				  &rxq->wr[i + 1] : NULL;
+	}
+	rxq->linked = format;
+}
+
+/* How many may be missing before it is worth to post them. */
+static u32 ipoib_rxq_due(const struct ipoib_rxq *rxq)
+{
+	return clamp(rxq->used / 8, 1U, IPOIB_POST_BATCH);
+}
+
 /* Take up to a chain of free slots, give them buffers; how many? */
 static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 {
-	const struct ipoib_rx_format *format = rxq->format;
+	const struct ipoib_rx_format *format = READ_ONCE(rxq->format);
 	u32 n, i, most;
 
+	if (unlikely(format != rxq->linked))
+		ipoib_rxq_link(rxq, format);
 	most = min_t(u32, ipoib_rxq_missing(rxq), IPOIB_POST_BATCH);
 	for (n = 0; n < most; n++) {
 		u32 idx = rxq->free[rxq->nfree - 1 - n];
@@ -173,25 +220,6 @@ void ipoib_channel_refill_timer(struct timer_list *t)
 	napi_schedule(&ch->napi);
 }
 
-/* Prepare the chain of requests once. */
-static void ipoib_rxq_link(struct ipoib_rxq *rxq)
-{
-	const struct ipoib_rx_format *format = rxq->format;
-	u32 lkey = rxq->ch->port->pd->local_dma_lkey;
-	int i, j;
-
-	for (i = 0; i < IPOIB_POST_BATCH; i++) {
-		for (j = 0; j < format->num; j++) {
-			rxq->sge[i][j].lkey = lkey;
-			rxq->sge[i][j].length = format->len[j];
-		}
-		rxq->wr[i].sg_list = rxq->sge[i];
-		rxq->wr[i].num_sge = format->num;
-		rxq->wr[i].next = i + 1 < IPOIB_POST_BATCH ?
-				  &rxq->wr[i + 1] : NULL;
-	}
-}
-
 /**
  * ipoib_rxq_alloc - make the slots of a receive queue, without buffers
  * @rxq: zeroed
@@ -221,7 +249,6 @@ int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch,
 	rxq->ch = ch;
 	rxq->format = format;
 	INIT_LIST_HEAD(&rxq->dirty);
-	ipoib_rxq_link(rxq);
 	return 0;
 }
 
@@ -259,18 +286,6 @@ void ipoib_rxq_fill(struct ipoib_rxq *rxq)
 	mutex_unlock(&ch->port->lock);
 }
 
-static void ipoib_rx_slot_free(const struct ipoib_rx_format *format,
-			       struct ipoib_rx_slot *slot)
-{
-	u32 i;
-
-	for (i = 0; i < format->num; i++)
-		if (slot->buf[i])
-			page_pool_put_full_page(format->pool[i],
-						virt_to_head_page(slot->buf[i]),
-						false);
-}
-
 /**
  * ipoib_rxq_free - give all buffers back, posted or not
  * @rxq: receive queue
@@ -282,7 +297,7 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 	u32 i;
 
 	for (i = 0; rxq->slots && i < rxq->used; i++)
-		ipoib_rx_slot_free(rxq->format, &rxq->slots[i]);
+		ipoib_rx_slot_free(&rxq->slots[i]);
 	kvfree(rxq->slots);
 	kvfree(rxq->free);
 	rxq->slots = NULL;
@@ -386,7 +401,7 @@ static bool ipoib_rx_multicast(struct ipoib_dev *dev, const struct ib_wc *wc,
 static void ipoib_rx_add_frags(struct ipoib_rxq *rxq, struct sk_buff *skb,
 			       struct ipoib_rx_slot *slot, u32 len)
 {
-	const struct ipoib_rx_format *format = rxq->format;
+	const struct ipoib_rx_format *format = slot->format;
 	struct page *page;
 	u32 i, n;
 
@@ -399,6 +414,29 @@ static void ipoib_rx_add_frags(struct ipoib_rxq *rxq, struct sk_buff *skb,
 				format->size[i]);
 		slot->buf[i] = NULL;
 	}
+}
+
+/*
+ * An skb for a small packet.  As napi_alloc_skb() makes them, but in pages that
+ * come back: those of the page allocator are cleared each time.
+ */
+static struct sk_buff *ipoib_rx_small(struct ipoib_channel *ch, u32 len)
+{
+	u32 size = ipoib_rx_head_size(NET_SKB_PAD + len);
+	struct sk_buff *skb;
+	void *va;
+
+	va = ipoib_rx_alloc(ch->small, size);
+	if (unlikely(!va))
+		return NULL;
+	skb = napi_build_skb(va, size);
+	if (unlikely(!skb)) {
+		page_pool_put_full_page(ch->small, virt_to_head_page(va), true);
+		return NULL;
+	}
+	skb_mark_for_recycle(skb);
+	skb_reserve(skb, NET_SKB_PAD);
+	return skb;
 }
 
 /**
@@ -417,13 +455,13 @@ static void ipoib_rx_add_frags(struct ipoib_rxq *rxq, struct sk_buff *skb,
 struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
 			     u32 skip, u32 len)
 {
-	const struct ipoib_rx_format *format = rxq->format;
+	const struct ipoib_rx_format *format = slot->format;
 	u32 headlen = min(len, format->len[0] - skip);
 	struct sk_buff *skb;
 	void *hdr;
 
 	if (len <= IPOIB_COPYBREAK + IPOIB_ENCAP_LEN) {
-		skb = napi_alloc_skb(&rxq->ch->napi, INFINIBAND_ALEN + len);
+		skb = ipoib_rx_small(rxq->ch, INFINIBAND_ALEN + len);
 		if (unlikely(!skb))
 			return NULL;
 		hdr = __skb_put(skb, INFINIBAND_ALEN + len);
@@ -477,7 +515,7 @@ static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_qp *qp,
 			    struct ipoib_rx_batch *batch)
 {
 	struct ipoib_encap *encap = slot->buf[0] + IPOIB_GRH_LEN;
-	u32 head_len = qp->rxq->format->len[0] - IPOIB_GRH_LEN;
+	u32 head_len = slot->format->len[0] - IPOIB_GRH_LEN;
 	struct ipoib_dev *dev = qp->dev;
 	struct net_device *ndev = dev->ndev;
 	u8 type = PACKET_HOST;
@@ -600,7 +638,8 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 	list_for_each_entry_safe(rxq, next, &dirty, dirty) {
 		list_del_init(&rxq->dirty);
 		ipoib_rxq_stretch(rxq);
-		ipoib_rxq_refill(rxq);
+		if (ipoib_rxq_missing(rxq) >= ipoib_rxq_due(rxq))
+			ipoib_rxq_refill(rxq);
 	}
 }
 
@@ -1413,7 +1452,7 @@ static int ipoib_txq_create_qp(struct ipoib_txq *txq)
 
 	if (rxq && !attr.srq) {
 		attr.cap.max_recv_wr = rxq->size;
-		attr.cap.max_recv_sge = rxq->format->num;
+		attr.cap.max_recv_sge = rxq->ch->split.num;
 	}
 	ret = ipoib_cq_get(txq->qp.ch, &txq->cqs, &attr);
 	if (ret)
@@ -1442,14 +1481,18 @@ static int ipoib_txq_finish(struct ipoib_txq *txq)
 static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 {
 	struct ipoib_channel *ch = ipoib_dev_channel(dev);
+	const struct ipoib_rx_format *format;
 	u32 size = dev->port->recvq_size;
 	struct ipoib_ud *ud = &dev->ud;
 	int ret;
 
+	mutex_lock(&dev->port->lock);
+	format = ipoib_channel_format(ch);
+	mutex_unlock(&dev->port->lock);
 	ud->rxq = kzalloc_obj(*ud->rxq);
 	if (!ud->rxq)
 		return -ENOMEM;
-	ret = ipoib_rxq_alloc(ud->rxq, ch, &ch->format, size, size);
+	ret = ipoib_rxq_alloc(ud->rxq, ch, format, size, size);
 	if (ret) {
 		kfree(ud->rxq);
 		ud->rxq = NULL;

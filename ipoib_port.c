@@ -279,7 +279,7 @@ static void ipoib_cq_destroy_all(struct ipoib_cq_list *cqs)
 static int ipoib_channel_srq(struct ipoib_channel *ch)
 {
 	struct ib_device *ca = ch->port->ca;
-	u32 num_sge = ch->format.num;
+	u32 num_sge = ch->split.num;
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
 		.attr.max_wr = ch->port->srq_size,
@@ -301,10 +301,11 @@ static int ipoib_channel_srq(struct ipoib_channel *ch)
  * @ch: channel whose NAPI takes from it
  * @order: of its pages
  * @size: how many it keeps at most for another use
+ * @dma: the HCA writes to them
  * Return: pool or ERR_PTR()
  */
 struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
-				     u32 size)
+				     u32 size, bool dma)
 {
 	struct ib_device *ca = ch->port->ca;
 	struct page_pool_params params = {
@@ -316,27 +317,71 @@ struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
 		.max_len = PAGE_SIZE << order,
 	};
 
-	if (!ib_uses_virt_dma(ca)) {
+	if (dma && !ib_uses_virt_dma(ca)) {
 		params.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV;
 		params.dev = ca->dma_device;
 	}
 	return page_pool_create(&params);
 }
 
-/* A head for most datagrams, and a tail if the port can do larger ones. */
-static void ipoib_channel_set_format(struct ipoib_channel *ch, u32 mtu)
+/* A head that takes so much, and a tail for what a datagram has beyond it. */
+static void ipoib_channel_set_format(struct ipoib_channel *ch,
+				     struct ipoib_rx_format *format, u32 head)
 {
-	struct ipoib_rx_format *format = &ch->format;
-	u32 head_len = ipoib_rx_head_len(mtu);
-
 	format->pad = IPOIB_RX_PAD;
-	format->len[0] = IPOIB_GRH_LEN + head_len;
+	format->len[0] = IPOIB_GRH_LEN + head;
 	format->size[0] = ipoib_rx_head_size(format->pad + format->len[0]);
-	format->len[1] = mtu - head_len;
+	format->len[1] = ch->port->mtu - head;
 	format->size[1] = format->len[1];
 	format->num = format->len[1] ? 2 : 1;
 	format->pool[0] = ch->pool;
 	format->pool[1] = ch->pool;
+}
+
+/**
+ * ipoib_channel_format - what a channel's receives for datagrams are made of
+ * @ch: channel that is able to receive
+ *
+ * Context: process, the port's lock held.
+ */
+const struct ipoib_rx_format *
+ipoib_channel_format(const struct ipoib_channel *ch)
+{
+	lockdep_assert_held(&ch->port->lock);
+	return ch->port->rx_whole ? &ch->whole : &ch->split;
+}
+
+/**
+ * ipoib_port_use_len - a link has told how long its datagrams are
+ * @port: port
+ * @len: octets with the encapsulation
+ *
+ * Most ports could have 4096, most links have 2048.  So receives come in two
+ * pieces, of which the second is rarely touched, until there is a link that
+ * needs it; then in one.  Those that are posted stay as they are.
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_port_use_len(struct ipoib_port *port, u32 len)
+{
+	struct ipoib_channel *ch;
+	struct ipoib_dev *dev;
+	u32 i;
+
+	if (len <= ipoib_rx_head_len(port->mtu))
+		return;
+	mutex_lock(&port->lock);
+	port->rx_whole = true;
+	for (i = 0; i < port->num_channels; i++) {
+		ch = port->channels[i];
+		if (ch->pool)
+			WRITE_ONCE(ch->rxq.format, &ch->whole);
+	}
+	list_for_each_entry(dev, &port->devs, port_entry)
+		if (dev->ud.rxq)
+			WRITE_ONCE(dev->ud.rxq->format,
+				   &ipoib_dev_channel(dev)->whole);
+	mutex_unlock(&port->lock);
 }
 
 /**
@@ -351,20 +396,27 @@ static void ipoib_channel_set_format(struct ipoib_channel *ch, u32 mtu)
 int ipoib_channel_receive(struct ipoib_channel *ch)
 {
 	struct ipoib_port *port = ch->port;
-	struct page_pool *pool;
+	struct page_pool *pool, *small;
 	int ret;
 
 	lockdep_assert_held(&port->lock);
 	if (ch->pool)
 		return 0;
-	pool = ipoib_channel_pool(ch, IPOIB_POOL_ORDER, IPOIB_POOL_PAGES);
+	pool = ipoib_channel_pool(ch, IPOIB_POOL_ORDER, IPOIB_POOL_PAGES, true);
 	if (IS_ERR(pool))
 		return PTR_ERR(pool);
+	small = ipoib_channel_pool(ch, 0, IPOIB_POOL_PAGES, false);
+	if (IS_ERR(small)) {
+		page_pool_destroy(pool);
+		return PTR_ERR(small);
+	}
 	ipoib_channel_pause(ch);
 	ch->pool = pool;
-	ipoib_channel_set_format(ch, port->mtu);
-	ret = ipoib_rxq_alloc(&ch->rxq, ch, &ch->format, port->srq_size,
-			      port->rx_pending);
+	ch->small = small;
+	ipoib_channel_set_format(ch, &ch->split, ipoib_rx_head_len(port->mtu));
+	ipoib_channel_set_format(ch, &ch->whole, port->mtu);
+	ret = ipoib_rxq_alloc(&ch->rxq, ch, ipoib_channel_format(ch),
+			      port->srq_size, port->rx_pending);
 	if (ret)
 		goto err_pool;
 	ret = ipoib_channel_srq(ch);
@@ -377,7 +429,9 @@ err_rxq:
 	ipoib_rxq_free(&ch->rxq);
 	memset(&ch->rxq, 0, sizeof(ch->rxq));
 err_pool:
+	page_pool_destroy(small);
 	page_pool_destroy(pool);
+	ch->small = NULL;
 	ch->pool = NULL;
 	ipoib_channel_resume(ch);
 	return ret;
@@ -474,8 +528,10 @@ static void ipoib_channel_destroy(struct ipoib_channel *ch)
 	ipoib_cq_destroy_all(&ch->tx_cqs);
 	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
-	if (ch->pool)
+	if (ch->pool) {
+		page_pool_destroy(ch->small);
 		page_pool_destroy(ch->pool);
+	}
 	kfree(ch);
 }
 

@@ -697,7 +697,7 @@ static void ipoib_rc_rx_packet(struct ipoib_channel *ch,
 	struct sk_buff *skb;
 	__be16 proto;
 
-	ipoib_rx_sync(ch, slot->buf[0], min(len, rxq->format->len[0]));
+	ipoib_rx_sync(ch, slot->buf[0], min(len, slot->format->len[0]));
 	if (unlikely(len < IPOIB_ENCAP_LEN))
 		goto bad;
 	proto = encap->proto;

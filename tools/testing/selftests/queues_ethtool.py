@@ -420,7 +420,8 @@ def test_receive_ring_under_traffic():
     for size in (64, most, before):
         pair.b.ethtool(f"-G rx {size}")
         udp_exchange(pair.a, pair.b, 2 * most, 300)
-        wait_until(lambda s=size: posted() == s, 10, f"{size} receives")
+        # A few may wait for others, to be posted together.
+        wait_until(lambda s=size: s - 16 < posted() <= s, 10, f"{size} receives")
 
 
 def test_rings_refused():
