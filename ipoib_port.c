@@ -25,6 +25,8 @@
 #define IPOIB_BARRIER_TIMEOUT	HZ
 /* An HCA of less CQs or QPs than these for each CPU is not spread over all. */
 #define IPOIB_SCARCE		16
+/* As many as DIM knows; its own name for it came to headers late. */
+#define IPOIB_DIM_PROFILES	5
 /* CQs are kept so long without a QP, in case there will be another one. */
 #define IPOIB_CQ_LINGER		HZ
 
@@ -91,7 +93,7 @@ static void ipoib_cq_destroy(struct ipoib_cq *cq)
 static const struct {
 	u16 frames;
 	u16 usecs;
-} ipoib_moderation[NET_DIM_PARAMS_NUM_PROFILES] = {
+} ipoib_moderation[IPOIB_DIM_PROFILES] = {
 	{ }, { 8, 8 }, { 16, 32 }, { 32, 64 }, { 64, 128 },
 };
 
