@@ -4,6 +4,7 @@
 
 import os
 import socket
+import time
 
 from lib import (Capture, Stream, any_ends, defer, ends, fabric, ksft_eq,
                  ksft_ge, ksft_le, ksft_true, main, port, tcp_transfer,
@@ -190,6 +191,9 @@ def test_short_rings():
         end.ethtool("-G tx 64")
     pair.ready()
     both = children(pair, 0x8001)
+    # Until the groups of IPv6 are joined, their reports find no room to wait.
+    time.sleep(2)
+    before = [counted(end)["tx_dropped"] for end in (*pair, *both)]
     for src, dst in (pair, both):
         streams = [Stream(src, dst, total=2 * MIB) for _ in range(3)]
         streams += [Stream(dst, src, total=2 * MIB, address=src.v6)]
@@ -197,8 +201,7 @@ def test_short_rings():
             defer(stream.abort)
         for stream in streams:
             stream.finish(60)
-    for end in (*pair, *both):
-        ksft_eq(counted(end)["tx_dropped"], 0)
+    ksft_eq([counted(end)["tx_dropped"] for end in (*pair, *both)], before)
 
 
 @timeout(60)
