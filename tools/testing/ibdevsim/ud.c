@@ -138,7 +138,7 @@ void ibds_gather_pieces(void *dst, struct ibds_pos *pos, u32 len)
 	}
 }
 
-/* Copy, and sum up what was copied; octets of no memory are not expected. */
+/* Copy, and sum up what was copied. */
 static __always_inline __wsum ibds_copy_csum(void *dst, const void *src,
 					     u32 len)
 {
