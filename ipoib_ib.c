@@ -685,7 +685,6 @@ void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 {
 	struct pcpu_sw_netstats *stats =
 		this_cpu_ptr(txq->qp.dev->ndev->tstats);
-
 	struct ipoib_channel *ch = txq->qp.ch;
 
 	WRITE_ONCE(ch->sent, ch->sent + packets);
