@@ -345,6 +345,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(modify_error, atomic),
 	IBDS_FAULT(modify_skip, atomic),
 	IBDS_FAULT(attach_error, atomic),
+	IBDS_FAULT(ah_delay_us, u32),
 	IBDS_FAULT(wedged, bool),
 	IBDS_FAULT(wedged_special, bool),
 	IBDS_FAULT(defer_tx, bool),

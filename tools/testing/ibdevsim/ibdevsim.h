@@ -236,6 +236,7 @@ struct ibds_counters {
  *	-EIO
  * @modify_skip: number of those that still succeed before @modify_error counts
  * @attach_error: number of ib_attach_mcast calls that still fail with -ENOMEM
+ * @ah_delay_us: time that making an AH takes where it may sleep
  * @wedged: data QPs neither send, receive nor complete; flushes do not come
  * @wedged_special: the same for QP0 and QP1
  * @defer_tx: sends run from a work item instead of in ib_post_send()
@@ -259,6 +260,7 @@ struct ibds_faults {
 	atomic_t modify_error;
 	atomic_t modify_skip;
 	atomic_t attach_error;
+	u32 ah_delay_us;
 	bool wedged;
 	bool wedged_special;
 	bool defer_tx;
@@ -358,6 +360,7 @@ struct ibds_port {
  * @num_ah: address handles
  * @num_mr: memory regions
  * @fatal: IB_EVENT_DEVICE_FATAL was raised; nothing works any more
+ * @leaving: its agents answer nothing any more; see ibds_dev_silence()
  * @live_lock: protects @live
  * @live: registered: port events may be raised
  * @list: all HCAs; ibds_bus_mutex
@@ -378,6 +381,7 @@ struct ibds_dev {
 	u32 next_qpn;
 	atomic_t num_qp, num_cq, num_srq, num_pd, num_ah, num_mr;
 	bool fatal;
+	bool leaving;
 	spinlock_t live_lock;	/* live; a leaf */
 	bool live;
 	struct list_head list;
@@ -469,6 +473,8 @@ int ibds_qp_break(struct ibds_dev *dev, u32 qpn, bool sqe);
 void ibds_qps_kick(struct ibds_port *port);
 /* All data QPs to ERR; used for device fatal and link removal of the HCA. */
 void ibds_qps_error(struct ibds_dev *dev);
+/* Has ib_mad handled all that the HCA's QP0 and QP1 received so far? */
+bool ibds_mads_done(struct ibds_dev *dev);
 /* How many entries wait unread in all CQs etc. for debugfs. */
 void ibds_qps_show(struct seq_file *m, struct ibds_dev *dev);
 /* Does the port's table hold a key matching @pkey (membership rules)? */

@@ -17,6 +17,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/device/bus.h>
 #include <linux/dma-mapping.h>
 #include <linux/mod_devicetable.h>
@@ -446,11 +447,26 @@ static int ibds_dev_add(u32 id, const struct ibds_caps *caps)
 	return 0;
 }
 
+/*
+ * Have an HCA that goes away answer no MAD any more.  ib_mad takes down what
+ * sends the answers of process_mad() with no regard to one that is on its way
+ * (agent_send_response() keeps no reference), so none may be then.
+ */
+static void ibds_dev_silence(struct ibds_dev *dev)
+{
+	int tries = 1000;
+
+	WRITE_ONCE(dev->leaving, true);
+	while (!ibds_mads_done(dev) && tries--)
+		usleep_range(100, 1000);
+}
+
 static void ibds_dev_del(struct ibds_dev *dev)
 {
 	list_del(&dev->list);
 	ibds_debugfs_del(dev);
 	ibds_dev_set_live(dev, false);
+	ibds_dev_silence(dev);
 	ib_unregister_device(&dev->ib);
 	ibds_dev_cable(dev, false);
 	ibds_dev_free(dev);

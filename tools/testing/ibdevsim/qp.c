@@ -654,6 +654,45 @@ void ibds_qps_error(struct ibds_dev *dev)
 	rcu_read_unlock();
 }
 
+/* Has the consumer of a special QP been through all that it received? */
+static bool ibds_rcv_idle(struct ibds_rcv *rcv)
+{
+	unsigned long flags;
+	bool idle = true;
+
+	spin_lock_irqsave(&rcv->lock, flags);
+	if (rcv->qp) {
+		spin_lock(&rcv->cq->lock);
+		idle = rcv->cq->notify && rcv->cq->head == rcv->cq->tail;
+		spin_unlock(&rcv->cq->lock);
+	}
+	spin_unlock_irqrestore(&rcv->lock, flags);
+	return idle;
+}
+
+/**
+ * ibds_mads_done - is no MAD being looked at that an HCA has received?
+ * @dev: HCA
+ *
+ * ib_mad arms its CQs again when it has handled what was in them.
+ */
+bool ibds_mads_done(struct ibds_dev *dev)
+{
+	struct ibds_rcv *rcv;
+	bool done = true;
+	u32 p, i;
+
+	rcu_read_lock();
+	for (p = 0; p < dev->caps.ports; p++) {
+		for (i = 0; i < ARRAY_SIZE(dev->port[p].special); i++) {
+			rcv = rcu_dereference(dev->port[p].special[i]);
+			done &= !rcv || ibds_rcv_idle(rcv);
+		}
+	}
+	rcu_read_unlock();
+	return done;
+}
+
 /* By enum ib_qp_state. */
 static const char * const ibds_state_names[IB_QPS_ERR + 1] = {
 	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"

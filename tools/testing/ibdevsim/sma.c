@@ -848,6 +848,12 @@ int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,
 {
 	struct ibds_port *port = &to_ibds_dev(ibdev)->port[port_num - 1];
 
+	/* ib_mad, too, would answer, if it were only that it knows no answer. */
+	if (READ_ONCE(port->dev->leaving) &&
+	    (in->mad_hdr.method == IB_MGMT_METHOD_GET ||
+	     in->mad_hdr.method == IB_MGMT_METHOD_SET))
+		return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_CONSUMED;
+
 	switch (in->mad_hdr.mgmt_class) {
 	case IB_MGMT_CLASS_SUBN_LID_ROUTED:
 	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:

@@ -7,6 +7,7 @@
  * the operations for memory regions exist because the core hides a device that
  * lacks them from its clients, and fail.
  */
+#include <linux/delay.h>
 #include <linux/if_link.h>
 #include <linux/module.h>
 
@@ -273,6 +274,8 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	err = ibds_object_get(dev, &dev->num_ah, 0);
 	if (err)
 		return err;
+	if (init->flags & RDMA_CREATE_AH_SLEEPABLE)
+		fsleep(READ_ONCE(dev->port[0].faults.ah_delay_us));
 	ah->magic = IBDS_AH_MAGIC;
 	ah->port_num = rdma_ah_get_port_num(attr);
 	ibds_path_init(&ah->path, attr);

@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The fabric as the InfiniBand tools and OpenSM see it."""
 
+import itertools
+import os
 import re
+import signal
+import struct
 
-from lib import (Hca, bkg, cmd, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_in, ksft_ne, ksft_true, main, port, sa_query, slow,
-                 wait_until)
+from lib import (Hca, bkg, cmd, defer, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_in, ksft_ne, ksft_true, main, now, port, sa_query, slow,
+                 timeout, wait_until)
+from lib.umad import Agent
 
 BOOT = {"ipoib": "none", "hcas": 3, "seconds": 20}
 
@@ -168,6 +173,52 @@ def test_ibportstate():
         cmd([*state, switch, number, "enable"], timeout=slow(20))
     target.wait_active()
     ksft_ne(target.lid(), 0)
+
+
+MAD = struct.Struct(">BBBBHHQHHI232s")
+PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
+
+
+def ask_counters(src, lid):
+    """A process that asks for a port's counters without a pause."""
+    # PortCounters begins at octet 64: the port selected is its second.
+    data = bytes(41) + b"\1" + bytes(190)
+    pid = os.fork()
+    if not pid:
+        try:
+            with Agent(src, PERF_MGMT, PERF_VERSION) as agent:
+                for tid in itertools.count(1):
+                    agent.send(lid, MAD.pack(1, PERF_MGMT, PERF_VERSION, GET,
+                                             0, 0, tid, PORT_COUNTERS, 0, 0,
+                                             data))
+        finally:
+            os._exit(1)
+
+    def stop():
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    return defer(stop)
+
+
+@timeout(60)
+def test_pulled_while_asked():
+    """
+    An HCA is pulled while it is asked.  ib_mad does not keep what answers from
+    going away (agent_send_response()): the HCA has to be silent before.
+    """
+    for turn in range(5):
+        new = fabric.add_hca(5)
+        asking = ask_counters(port(0), new.port().lid())
+        # So that there always is an answer on its way.
+        new.port().set("ah_delay_us", 20000)
+        before = new.port().counter("mad_rx")
+        wait_until(lambda: new.port().counter("mad_rx") > before + 20, 5,
+                   f"it is asked, turn {turn}")
+        start = now()
+        new.unplug()
+        ksft_ge(slow(2), now() - start, "seconds to pull it")
+        asking.exec()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ SM_START = "/run/sm-start"
 FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
           "recv_post_error", "send_post_error", "create_error",
           "create_skip", "modify_error", "modify_skip", "attach_error",
-          "wedged", "wedged_special", "defer_tx", "mad_delay_ms", "mad_drop",
+          "ah_delay_us", "wedged", "wedged_special", "defer_tx", "mad_delay_ms", "mad_drop",
           "sa_drop", "doorbell_ns", "irq_ns")
 # A driver that behaves does not move these.
 STRICT = ("bad_lkey", "bad_modify", "cq_overflow", "sq_full", "rq_full")

@@ -9,65 +9,38 @@ made of it.
 
 import contextlib
 import errno
-import fcntl
-import glob
-import os
 import re
-import select
 import struct
 import time
 
 from .fabric import sa_query, sm
 from .ipoib import mgid_text
 from .ksft import Failed, defer
-from .utils import now, read, slow, wait_until
+from .umad import Agent
+from .utils import now, slow, wait_until
 
-REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
 SUBN_ADM, VERSION = 3, 2
 SET, DELETE = 0x02, 0x15
 ANSWERS = {SET: 0x81, DELETE: 0x95}
 GUID_INFO_RECORD = 0x30
 GUIDS_IN_BLOCK = 8
-GSI_QKEY = 0x80010000
 
-# ib_user_mad_hdr; MAD, RMPP and SA headers with 200 octets of data
-UMAD = struct.Struct("=IIIII4s4s2sBBBBBB16s4sH6x")
+# MAD, RMPP and SA headers with 200 octets of data
 MAD = struct.Struct(">BBBBHHQHHI12xQHHQ200s")
 # GUIDInfoRecord: LID, block, GUIDs
 RECORD = struct.Struct(">HBB4x8Q")
 
 
-def umad_of(port):
-    """The file by which MADs leave a port."""
-    for path in glob.glob("/sys/class/infiniband_mad/umad*"):
-        if read(f"{path}/ibdev") == port.hca.name and \
-           int(read(f"{path}/port")) == port.num:
-            return f"/dev/infiniband/{os.path.basename(path)}"
-    raise Failed(f"no umad for {port}")
-
-
 def request(port, method, attribute, mask, data, limit=5):
     """One MAD from a port to the SA; the answer's data, or OSError."""
-    fd = os.open(umad_of(port), os.O_RDWR)
-    try:
-        fcntl.ioctl(fd, ENABLE_PKEY)
-        agent = bytearray(struct.pack("=I16xBBB4xx", 0, 1, SUBN_ADM, VERSION))
-        fcntl.ioctl(fd, REGISTER_AGENT, agent)
-        head = UMAD.pack(struct.unpack_from("=I", agent)[0], 0,
-                         1000 * limit // 5, 4, 0, struct.pack(">I", 1),
-                         struct.pack(">I", GSI_QKEY),
-                         struct.pack(">H", port.sm_lid()), 0, 0, 0, 0, 0, 0,
-                         bytes(16), bytes(4), 0)
-        mad = MAD.pack(1, SUBN_ADM, VERSION, method, 0, 0, 1, attribute, 0, 0,
-                       0, 0, 0, mask, data)
-        os.write(fd, head + mad)
-        if not select.select([fd], [], [], 2 * limit)[0]:
-            raise OSError(errno.ETIMEDOUT, f"{port}: the SA")
-        answer = os.read(fd, UMAD.size + MAD.size)
-    finally:
-        os.close(fd)
-    status = UMAD.unpack_from(answer)[1]
-    fields = MAD.unpack_from(answer, UMAD.size)
+    mad = MAD.pack(1, SUBN_ADM, VERSION, method, 0, 0, 1, attribute, 0, 0,
+                   0, 0, 0, mask, data)
+    with Agent(port, SUBN_ADM, VERSION) as agent:
+        agent.send(port.sm_lid(), mad, 1000 * limit // 5, 4)
+        answer = agent.receive(2 * limit)
+    if not answer:
+        raise OSError(errno.ETIMEDOUT, f"{port}: the SA")
+    status, fields = answer[0], MAD.unpack(answer[1])
     if status or fields[3] != ANSWERS[method] or fields[4]:
         raise OSError(status or errno.EPROTO, f"{port}: the SA's answer to "
                       f"method {method:#x} for attribute {attribute:#x}: "

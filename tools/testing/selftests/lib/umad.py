@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""MADs of user space, over ib_umad: to QP1 of any port, by LID."""
+
+import fcntl
+import glob
+import os
+import select
+import struct
+
+from .ksft import Failed
+from .utils import read
+
+REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
+GSI_QKEY = 0x80010000
+
+# ib_user_mad_hdr
+HEAD = struct.Struct("=IIIII4s4s2sBBBBBB16s4sH6x")
+MAD_SIZE = 256
+
+
+def umad_of(port):
+    """The file by which MADs leave a port."""
+    for path in glob.glob("/sys/class/infiniband_mad/umad*"):
+        if read(f"{path}/ibdev") == port.hca.name and \
+           int(read(f"{path}/port")) == port.num:
+            return f"/dev/infiniband/{os.path.basename(path)}"
+    raise Failed(f"no umad for {port}")
+
+
+class Agent:
+    """What sends MADs of a management class from a port, and gets answers."""
+
+    def __init__(self, port, mgmt_class, version):
+        self.fd = os.open(umad_of(port), os.O_RDWR)
+        fcntl.ioctl(self.fd, ENABLE_PKEY)
+        asked = bytearray(struct.pack("=I16xBBB4xx", 0, 1, mgmt_class, version))
+        fcntl.ioctl(self.fd, REGISTER_AGENT, asked)
+        self.number = struct.unpack_from("=I", asked)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+
+    def send(self, lid, mad, wait_ms=0, retries=0):
+        """To QP1 at @lid; without @wait_ms no answer is waited for."""
+        head = HEAD.pack(self.number, 0, wait_ms, retries, 0,
+                         struct.pack(">I", 1), struct.pack(">I", GSI_QKEY),
+                         struct.pack(">H", lid), 0, 0, 0, 0, 0, 0, bytes(16),
+                         bytes(4), 0)
+        os.write(self.fd, head + mad)
+
+    def receive(self, limit):
+        """The status and the MAD that came within @limit seconds, or None."""
+        if not select.select([self.fd], [], [], limit)[0]:
+            return None
+        answer = os.read(self.fd, HEAD.size + MAD_SIZE)
+        return HEAD.unpack_from(answer)[1], answer[HEAD.size:]
