@@ -174,6 +174,13 @@ $(OUT)/bench/load: $(BENCH)/load.c
 	@mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -pthread -o $@ $<
 
+# Counts what a guest executes; for $(BENCH)/profile
+insns: $(OUT)/bench/insns.so
+
+$(OUT)/bench/insns.so: $(BENCH)/insns.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra -Wno-unused-parameter -shared -fPIC -o $@ $<
+
 setup:
 	@$(VM)/setup
 

@@ -9,6 +9,8 @@ import time
 
 ENDS = (('h1', '10.9.0.1', 'fd09::1'), ('h2', '10.9.0.2', 'fd09::2'))
 CONNECTED_MTU = 65520
+# tools/testing/bench/load, when a profile is taken of what streams make run
+MARKER = None
 
 
 def sh(*args, check=True):
@@ -139,13 +141,18 @@ class Stream:
         self.client = None
 
     def start(self):
+        if MARKER:
+            sh(MARKER, 'mark', 'on')
         self.client = subprocess.Popen(self.argv, text=True, stdout=subprocess.PIPE,
                                        stdin=subprocess.DEVNULL)
         return self
 
     def finish(self):
         """Wait for the end; Mbit/s as the receiver counts them."""
-        out = json.loads(self.client.communicate()[0])
+        text = self.client.communicate()[0]
+        if MARKER:
+            sh(MARKER, 'mark', 'off')
+        out = json.loads(text)
         self.server.wait(30)
         if 'error' in out:
             raise SystemExit(f'iperf3: {out["error"]}')
