@@ -2,14 +2,16 @@
 """In the guest: drivers loaded in turn, two hosts on them, and TCP between."""
 
 import contextlib
+import glob
 import json
 import os
+import shutil
 import subprocess
 import time
 
 ENDS = (('h1', '10.9.0.1', 'fd09::1'), ('h2', '10.9.0.2', 'fd09::2'))
 CONNECTED_MTU = 65520
-# tools/testing/bench/load, when a profile is taken of what streams make run
+# tools/testing/bench/load, when a profile is taken
 MARKER = None
 
 
@@ -26,6 +28,18 @@ def result(load, net, hca, clock, who, value):
     """Hand a figure to tools/testing/bench/bench; rows.py has the names."""
     print('@ ' + json.dumps({'load': load, 'net': net, 'hca': hca, 'clock': clock,
                              'who': who, 'value': value}), flush=True)
+
+
+def mark(word):
+    """For tools/testing/bench/profile: here begins ("on") what counts, or ends."""
+    if MARKER:
+        sh(MARKER, 'mark', word)
+
+
+def take_symbols():
+    """For it, too: where functions were, before the driver goes."""
+    number = len(glob.glob('/run/artifacts/kallsyms.*'))
+    shutil.copyfile('/proc/kallsyms', f'/run/artifacts/kallsyms.{number}')
 
 
 def wait(what, condition, seconds=60):
@@ -141,8 +155,7 @@ class Stream:
         self.client = None
 
     def start(self):
-        if MARKER:
-            sh(MARKER, 'mark', 'on')
+        mark('on')
         self.client = subprocess.Popen(self.argv, text=True, stdout=subprocess.PIPE,
                                        stdin=subprocess.DEVNULL)
         return self
@@ -150,8 +163,7 @@ class Stream:
     def finish(self):
         """Wait for the end; Mbit/s as the receiver counts them."""
         text = self.client.communicate()[0]
-        if MARKER:
-            sh(MARKER, 'mark', 'off')
+        mark('off')
         out = json.loads(text)
         self.server.wait(30)
         if 'error' in out:
