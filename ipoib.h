@@ -712,8 +712,9 @@ struct ipoib_neighs {
  * @fallback: the SA refused a send-only join: use the broadcast group
  * @dev: owner
  * @entry: in the interface's list
- * @todo: in the list of what the work item handles
+ * @todo: in one of the interface's lists of what the work item is to do
  * @state: see there
+ * @gone: off the interface's list: about to be freed, and on no list of work
  * @sendonly: made by a packet, not by the stack's list
  * @attached: the QP receives it
  * @seen: generation of the last look at the stack's list
@@ -736,6 +737,7 @@ struct ipoib_mcast {
 	struct list_head entry;
 	struct list_head todo;
 	enum ipoib_mcast_state state;
+	bool gone;
 	bool sendonly;
 	bool attached;
 	u32 seen;
@@ -758,9 +760,18 @@ struct ipoib_mcast {
  * @list: all groups; entries leave only by @work or after it was cancelled
  * @broadcast: the broadcast group, NULL while the interface is down
  * @work: the only place that joins, attaches, detaches and leaves
+ * @join: groups for @work to join when there is room in the window
+ * @answered: groups that the SA has answered for
+ * @upgrade: send-only groups that the stack's list has now
+ * @leaving: groups whose membership @work gives up and renews
  * @running: the interface is up
  * @resync: the stack's list changed
+ * @looked: when @work last looked at it, in jiffies
  * @leave: the port's GID changed: leave under the old one before joining
+ * @fall_back: packets wait for groups that were refused
+ * @survey: @work is to look at all groups
+ * @survey_due: so it is at @survey_at
+ * @survey_at: in jiffies
  * @generation: of the last look at the stack's list
  * @joining: joins in flight
  * @joins: joins asked for
@@ -773,9 +784,18 @@ struct ipoib_mcasts {
 	struct list_head list;
 	struct ipoib_mcast __rcu *broadcast;
 	struct delayed_work work;
+	struct list_head join;
+	struct list_head answered;
+	struct list_head upgrade;
+	struct list_head leaving;
 	bool running;
 	bool resync;
+	unsigned long looked;
 	bool leave;
+	bool fall_back;
+	bool survey;
+	bool survey_due;
+	unsigned long survey_at;
 	u32 generation;
 	u32 joining;
 	u64 joins;

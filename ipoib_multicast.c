@@ -8,9 +8,12 @@
  * makes a send-only membership.
  *
  * One work item per interface joins, attaches, detaches and leaves; ib_sa's
- * callback only notes the answer and starts it.  Joins run in a window and
- * back off on failure.  When the SA forgets us (new SM, reregistration) the
- * groups stay attached and in use while they are joined again.
+ * callback only notes the answer and starts it.  What it is to do is in lists,
+ * so that an answer costs the same whether there are ten groups or thousands;
+ * it looks at all of them only when the stack's list or the link has changed
+ * and when a delay is over.  Joins run in a window and back off on failure.
+ * When the SA forgets us (new SM, reregistration) the groups stay attached and
+ * in use while they are joined again.
  *
  * Locks: ipoib_mcasts.lock (BH) covers list and states; it nests inside the
  * netdev TX lock and the address list lock.  The work item takes
@@ -30,6 +33,9 @@
 #define IPOIB_MCAST_WAITING	64
 #define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
 #define IPOIB_MCAST_GC		(30 * HZ)
+/* Changes of the stack's list, and delays that end, are taken together. */
+#define IPOIB_MCAST_LOOK_STEP	(HZ / 50)
+#define IPOIB_MCAST_DELAY_STEP	(HZ / 10)
 
 /* Join states, IBA volume 1 section 15.2.5.17 */
 #define IPOIB_JOIN_FULL		BIT(0)
@@ -66,6 +72,57 @@ static void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
 			     union ib_gid *mgid)
 {
 	ipoib_addr_mgid(addr, dev->ndev->broadcast, dev->pkey, mgid);
+}
+
+/* ---- what is to be done --------------------------------------------------- */
+
+/* Have the work item look at all groups, later. */
+static void ipoib_mcast_survey_by(struct ipoib_mcasts *m, unsigned long when)
+{
+	unsigned long soon = jiffies + IPOIB_MCAST_DELAY_STEP;
+
+	lockdep_assert_held(&m->lock);
+	if (m->survey_due && !time_before(when, m->survey_at))
+		return;
+	m->survey_due = true;
+	m->survey_at = time_before(when, soon) ? soon : when;
+}
+
+/*
+ * Put a group on a list of the work item's.  If it is on one already, a look at
+ * all groups finds out what it needs.
+ */
+static void ipoib_mcast_todo(struct ipoib_mcast *group, struct list_head *list)
+{
+	struct ipoib_mcasts *m = &group->dev->mcast;
+
+	lockdep_assert_held(&m->lock);
+	if (group->gone)
+		return;
+	if (list_empty(&group->todo))
+		list_add_tail(&group->todo, list);
+	else
+		m->survey = true;
+}
+
+static struct ipoib_mcast *ipoib_mcast_pop(struct ipoib_mcasts *m,
+					   struct list_head *list)
+{
+	struct ipoib_mcast *group;
+
+	spin_lock_bh(&m->lock);
+	group = list_first_entry_or_null(list, struct ipoib_mcast, todo);
+	if (group)
+		list_del_init(&group->todo);
+	spin_unlock_bh(&m->lock);
+	return group;
+}
+
+static void ipoib_mcast_kick(struct ipoib_mcasts *m)
+{
+	lockdep_assert_held(&m->lock);
+	if (m->running)
+		mod_delayed_work(ipoib_wq, &m->work, 0);
 }
 
 /* ---- objects ------------------------------------------------------------ */
@@ -162,7 +219,9 @@ static void ipoib_mcast_unlink(struct ipoib_mcast *group)
 	struct ipoib_mcasts *m = &group->dev->mcast;
 
 	lockdep_assert_held(&m->lock);
+	group->gone = true;
 	list_del(&group->entry);
+	list_del_init(&group->todo);
 	rhashtable_remove_fast(&m->table, &group->node, ipoib_mcast_params);
 }
 
@@ -205,6 +264,7 @@ static void ipoib_mcast_backoff(struct ipoib_mcast *group)
 				  ipoib_mcast_is_broadcast(group));
 	group->failures++;
 	group->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
+	ipoib_mcast_survey_by(&group->dev->mcast, group->retry);
 	group->dev->mcast.join_failures++;
 }
 
@@ -231,20 +291,24 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 		group->rec = sa->rec;
 		group->failures = 0;
 		ipoib_mcast_move(group, IPOIB_MCAST_JOINED, 0);
+		ipoib_mcast_todo(group, &m->answered);
 	} else {
 		group->sa = NULL;
-		if (status == -ENETRESET)
+		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, status);
+		if (status == -ENETRESET) {
 			group->retry = jiffies;
-		else
+			ipoib_mcast_todo(group, &m->join);
+		} else {
 			ipoib_mcast_backoff(group);
+		}
 		/* Refused, not unheard: the broadcast group has to do. */
 		if (status == -EINVAL && group->sendonly &&
-		    group->failures > 1)
+		    group->failures > 1) {
 			group->fallback = true;
-		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, status);
+			m->fall_back = true;
+		}
 	}
-	if (m->running)
-		mod_delayed_work(ipoib_wq, &m->work, 0);
+	ipoib_mcast_kick(m);
 unlock:
 	spin_unlock_bh(&m->lock);
 	return ret;
@@ -420,6 +484,11 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 		/* The SA may have forgotten us meanwhile. */
 		if (group->state == IPOIB_MCAST_JOINED)
 			ipoib_mcast_move(group, IPOIB_MCAST_MEMBER, 0);
+		/* There is a link: the others can be joined. */
+		if (ipoib_mcast_is_broadcast(group)) {
+			m->survey = true;
+			m->fall_back = true;
+		}
 	}
 	spin_unlock_bh(&m->lock);
 
@@ -471,6 +540,8 @@ static void ipoib_mcast_look(struct ipoib_dev *dev)
 	netif_addr_lock_bh(dev->ndev);
 	spin_lock(&m->lock);
 	m->resync = false;
+	m->looked = jiffies;
+	m->survey = true;
 	m->generation++;
 	netdev_for_each_mc_addr(ha, dev->ndev)
 		ipoib_mcast_want(dev, ha->addr);
@@ -491,56 +562,49 @@ static bool ipoib_mcast_unwanted(const struct ipoib_mcast *group)
 }
 
 /*
- * Sort what is to be done into lists, for the work item to do without the
- * lock; when to look again.
+ * Look at all groups: those nobody wants any more go to @gone, the others to
+ * the list of what they need.
+ *
+ * The SA is asked to take so many members off at a time, as with joins, but
+ * does not tell when it has: thousands of requests at once would be lost, and
+ * ib_mad seeks each answer's among all of them with interrupts disabled.
  */
-static unsigned long ipoib_mcast_plan(struct ipoib_dev *dev,
-				      struct list_head *gone,
-				      struct list_head *answered,
-				      struct list_head *upgrade,
-				      struct list_head *join)
+static void ipoib_mcast_survey(struct ipoib_dev *dev, struct list_head *gone)
 {
 	struct ipoib_mcasts *m = &dev->mcast;
-	unsigned long delay = MAX_SCHEDULE_TIMEOUT, now = jiffies;
-	u32 room = IPOIB_MCAST_WINDOW - min(m->joining, IPOIB_MCAST_WINDOW);
-	struct ipoib_mcast *group, *next, *bc;
-	bool link;
+	struct ipoib_mcast *group, *next;
+	unsigned long now = jiffies;
+	u32 leaves = 0;
 
-	bc = rcu_dereference_protected(m->broadcast,
-				       lockdep_is_held(&m->lock));
-	link = rcu_access_pointer(bc->ah);
+	lockdep_assert_held(&m->lock);
+	m->survey = false;
+	m->survey_due = false;
 	list_for_each_entry_safe(group, next, &m->list, entry) {
 		if (ipoib_mcast_unwanted(group)) {
+			list_del_init(&group->todo);
+			if (leaves++ >= IPOIB_MCAST_WINDOW)
+				continue;
 			ipoib_mcast_unlink(group);
-			list_add_tail(&group->todo, gone);
-		} else if (group->sendonly &&
-			   group->seen == m->generation) {
-			list_add_tail(&group->todo, upgrade);
-		} else if (group->state == IPOIB_MCAST_JOINED) {
-			list_add_tail(&group->todo, answered);
-		} else if (group->state == IPOIB_MCAST_IDLE &&
-			   (link || group == bc)) {
-			if (time_after(group->retry, now)) {
-				delay = min(delay, group->retry - now);
-			} else if (room) {
-				room--;
-				list_add_tail(&group->todo, join);
-			}
+			list_add_tail(&group->entry, gone);
+			continue;
 		}
 		if (group->sendonly)
-			delay = min_t(unsigned long, delay, IPOIB_MCAST_GC);
+			ipoib_mcast_survey_by(m, now + IPOIB_MCAST_GC);
+		if (group->sendonly && group->seen == m->generation)
+			list_move_tail(&group->todo, &m->upgrade);
+		else if (group->state == IPOIB_MCAST_JOINED)
+			list_move_tail(&group->todo, &m->answered);
+		else if (group->state != IPOIB_MCAST_IDLE)
+			list_del_init(&group->todo);
+		else if (!time_after(group->retry, now))
+			list_move_tail(&group->todo, &m->join);
+		else
+			ipoib_mcast_survey_by(m, group->retry);
 	}
-	return delay;
-}
-
-static struct ipoib_mcast *ipoib_mcast_pop(struct list_head *todo)
-{
-	struct ipoib_mcast *group;
-
-	group = list_first_entry_or_null(todo, struct ipoib_mcast, todo);
-	if (group)
-		list_del_init(&group->todo);
-	return group;
+	if (leaves > IPOIB_MCAST_WINDOW) {
+		m->survey_due = true;
+		m->survey_at = now + 1;
+	}
 }
 
 /* Leave all groups under the GID the port no longer has. */
@@ -548,14 +612,14 @@ static void ipoib_mcast_leave_all(struct ipoib_dev *dev)
 {
 	struct ipoib_mcasts *m = &dev->mcast;
 	struct ipoib_mcast *group;
-	LIST_HEAD(todo);
 
 	spin_lock_bh(&m->lock);
 	m->leave = false;
+	m->survey = true;
 	list_for_each_entry(group, &m->list, entry)
-		list_add_tail(&group->todo, &todo);
+		list_move_tail(&group->todo, &m->leaving);
 	spin_unlock_bh(&m->lock);
-	while ((group = ipoib_mcast_pop(&todo))) {
+	while ((group = ipoib_mcast_pop(m, &m->leaving))) {
 		ipoib_mcast_leave(group);
 		group->retry = jiffies;
 	}
@@ -571,6 +635,7 @@ static void ipoib_mcast_fall_back(struct ipoib_dev *dev)
 
 	__skb_queue_head_init(&send);
 	spin_lock_bh(&m->lock);
+	m->fall_back = false;
 	list_for_each_entry(group, &m->list, entry)
 		if (group->fallback)
 			skb_queue_splice_tail_init(&group->waiting, &send);
@@ -579,55 +644,84 @@ static void ipoib_mcast_fall_back(struct ipoib_dev *dev)
 		dev_queue_xmit(skb);
 }
 
+/* Join what is to be joined, as far as the window goes. */
+static void ipoib_mcast_join_some(struct ipoib_dev *dev)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group, *bc;
+
+	while (READ_ONCE(m->joining) < IPOIB_MCAST_WINDOW &&
+	       (group = ipoib_mcast_pop(m, &m->join))) {
+		bc = rcu_dereference_protected(m->broadcast, true);
+		/* Without a link the others wait; when it comes they are seen. */
+		if (group->state == IPOIB_MCAST_IDLE &&
+		    (group == bc || rcu_access_pointer(bc->ah)))
+			ipoib_mcast_join(group);
+	}
+}
+
+/* Have the work item started again when there is something to do. */
+static void ipoib_mcast_schedule(struct ipoib_mcasts *m)
+{
+	unsigned long now = jiffies, at = m->survey_at;
+	bool due = m->survey_due;
+
+	lockdep_assert_held(&m->lock);
+	if (m->resync) {
+		at = m->looked + IPOIB_MCAST_LOOK_STEP;
+		due = true;
+	}
+	if (m->survey || m->fall_back || !list_empty(&m->answered) ||
+	    !list_empty(&m->upgrade) ||
+	    (!list_empty(&m->join) && m->joining < IPOIB_MCAST_WINDOW)) {
+		at = now;
+		due = true;
+	}
+	if (m->running && due)
+		queue_delayed_work(ipoib_wq, &m->work,
+				   time_after(at, now) ? at - now : 0);
+}
+
 static void ipoib_mcast_work(struct work_struct *work)
 {
 	struct ipoib_dev *dev =
 		container_of(work, struct ipoib_dev, mcast.work.work);
 	struct ipoib_mcasts *m = &dev->mcast;
-	LIST_HEAD(answered);
-	LIST_HEAD(upgrade);
+	struct ipoib_mcast *group, *next;
 	LIST_HEAD(gone);
-	LIST_HEAD(join);
-	struct ipoib_mcast *group;
-	unsigned long delay;
 
 	if (!ipoib_port_active(dev->port, NULL))
 		return;		/* the event of its return starts us again */
 	if (READ_ONCE(m->leave))
 		ipoib_mcast_leave_all(dev);
-	if (READ_ONCE(m->resync))
+	if (READ_ONCE(m->resync) &&
+	    time_after_eq(jiffies, m->looked + IPOIB_MCAST_LOOK_STEP))
 		ipoib_mcast_look(dev);
-	ipoib_mcast_fall_back(dev);
+	if (READ_ONCE(m->fall_back))
+		ipoib_mcast_fall_back(dev);
 
 	spin_lock_bh(&m->lock);
-	delay = ipoib_mcast_plan(dev, &gone, &answered, &upgrade, &join);
+	if (m->survey || (m->survey_due && time_after_eq(jiffies, m->survey_at)))
+		ipoib_mcast_survey(dev, &gone);
 	spin_unlock_bh(&m->lock);
 
-	while ((group = ipoib_mcast_pop(&gone)))
+	list_for_each_entry_safe(group, next, &gone, entry)
 		ipoib_mcast_free(group);
-	while ((group = ipoib_mcast_pop(&upgrade))) {
+	while ((group = ipoib_mcast_pop(m, &m->upgrade))) {
 		ipoib_mcast_leave(group);
+		spin_lock_bh(&m->lock);
 		group->sendonly = false;
-		delay = 0;
+		ipoib_mcast_todo(group, &m->join);
+		spin_unlock_bh(&m->lock);
 	}
-	while ((group = ipoib_mcast_pop(&answered))) {
-		ipoib_mcast_finish(group);
-		delay = 0;
-	}
-	while ((group = ipoib_mcast_pop(&join)))
-		ipoib_mcast_join(group);
+	while ((group = ipoib_mcast_pop(m, &m->answered)))
+		if (READ_ONCE(group->state) == IPOIB_MCAST_JOINED)
+			ipoib_mcast_finish(group);
+	ipoib_mcast_join_some(dev);
 
 	spin_lock_bh(&m->lock);
-	if (m->running && delay != MAX_SCHEDULE_TIMEOUT)
-		queue_delayed_work(ipoib_wq, &m->work, delay);
+	ipoib_mcast_schedule(m);
 	spin_unlock_bh(&m->lock);
-}
-
-static void ipoib_mcast_kick(struct ipoib_mcasts *m)
-{
-	lockdep_assert_held(&m->lock);
-	if (m->running)
-		mod_delayed_work(ipoib_wq, &m->work, 0);
 }
 
 /**
@@ -660,6 +754,7 @@ void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave)
 
 	spin_lock_bh(&m->lock);
 	m->leave |= leave;
+	m->survey = true;
 	list_for_each_entry(group, &m->list, entry) {
 		group->retry = jiffies;
 		group->failures = 0;
@@ -708,7 +803,10 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 			goto unlock;
 		group->sendonly = true;
 		group->seen = m->generation - 1;
+		ipoib_mcast_survey_by(m, jiffies + IPOIB_MCAST_GC);
+		ipoib_mcast_todo(group, &m->join);
 	}
+	m->fall_back |= group->fallback;
 	if (skb_queue_len(&group->waiting) < IPOIB_MCAST_WAITING) {
 		__skb_queue_tail(&group->waiting, skb);
 		kept = true;
@@ -775,7 +873,9 @@ void ipoib_mcast_start(struct ipoib_dev *dev)
 		rcu_assign_pointer(m->broadcast, bc);
 		m->running = true;
 		m->resync = true;
+		m->looked = jiffies - IPOIB_MCAST_LOOK_STEP;
 		m->leave = false;
+		ipoib_mcast_todo(bc, &m->join);
 		ipoib_mcast_kick(m);
 	}
 	spin_unlock_bh(&m->lock);
@@ -794,7 +894,7 @@ void ipoib_mcast_start(struct ipoib_dev *dev)
 void ipoib_mcast_stop(struct ipoib_dev *dev)
 {
 	struct ipoib_mcasts *m = &dev->mcast;
-	struct ipoib_mcast *group;
+	struct ipoib_mcast *group, *next;
 	LIST_HEAD(gone);
 
 	spin_lock_bh(&m->lock);
@@ -803,15 +903,14 @@ void ipoib_mcast_stop(struct ipoib_dev *dev)
 	cancel_delayed_work_sync(&m->work);
 
 	spin_lock_bh(&m->lock);
-	while ((group = list_first_entry_or_null(&m->list, struct ipoib_mcast,
-						 entry))) {
+	list_for_each_entry_safe(group, next, &m->list, entry) {
 		ipoib_mcast_unlink(group);
-		list_add_tail(&group->todo, &gone);
+		list_add_tail(&group->entry, &gone);
 	}
 	rcu_assign_pointer(m->broadcast, NULL);
 	spin_unlock_bh(&m->lock);
 
-	while ((group = ipoib_mcast_pop(&gone)))
+	list_for_each_entry_safe(group, next, &gone, entry)
 		ipoib_mcast_free(group);
 }
 
@@ -821,6 +920,10 @@ int ipoib_mcast_init(struct ipoib_dev *dev)
 
 	spin_lock_init(&m->lock);
 	INIT_LIST_HEAD(&m->list);
+	INIT_LIST_HEAD(&m->join);
+	INIT_LIST_HEAD(&m->answered);
+	INIT_LIST_HEAD(&m->upgrade);
+	INIT_LIST_HEAD(&m->leaving);
 	INIT_DELAYED_WORK(&m->work, ipoib_mcast_work);
 	return rhashtable_init(&m->table, &ipoib_mcast_params);
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Multicast: memberships, delivery to members only, send-only groups."""
 
+import contextlib
 import re
 
 from lib import (Capture, Flood, any_ends, defer, ends, fabric, hca, ip,
@@ -256,30 +257,48 @@ def test_member_after_sender():
 
 
 def test_many_groups():
-    """Forty groups joined at once are all joined soon, and left again."""
+    """Many groups are joined at once, left, and joined while they are left."""
     pair = ends()
-    groups = [f"239.2.0.{n}" for n in range(1, 41)]
+    groups = [f"239.2.0.{n}" for n in range(1, 151)]
+    want = {mgid_text(mgid_of(g)) for g in groups}
     for end in pair:
-        end.ns.sysctl("net.ipv4.igmp_max_memberships", 100)
-    with mcast_receiver(pair.b, groups[0]) as sink:
-        for group in groups[1:]:
-            mcast_join(sink.sock, group, pair.b.ifindex())
-        want = {mgid_text(mgid_of(g)) for g in groups}
-        wait_until(lambda: want <= set(sa_groups()), 10, "all groups",
-                   interval=0.2)
-        for group in (groups[0], groups[-1]):
-            wait_members(mgid_of(group), pair.b)
+        end.ns.sysctl("net.ipv4.igmp_max_memberships", 200)
 
+    @contextlib.contextmanager
+    def members():
+        with mcast_receiver(pair.b, groups[0]) as sink:
+            for group in groups[1:]:
+                mcast_join(sink.sock, group, pair.b.ifindex())
+            yield sink
+
+    def all_get_one(sink):
         def all_flow():
             for number, group in enumerate(groups):
                 if number not in sink.seen:
                     mcast_send(pair.a, group, sink, 1, first=number)
-            return sink.drain() == 40
+            return sink.drain() == len(groups)
 
         wait_until(all_flow, 10, "one datagram for each group", interval=0.2)
-    wait_until(lambda: not want & set(sa_groups()) or
-               not any(gid_text(pair.b.port) in sa_members(mgid_of(g))
-                       for g in groups[::10]), 10, "all groups left")
+
+    def in_sa(group):
+        return gid_text(pair.b.port) in sa_members(mgid_of(group))
+
+    with members() as sink:
+        wait_until(lambda: want <= set(sa_groups()), 10, "all groups",
+                   interval=0.2)
+        for group in (groups[0], groups[-1]):
+            wait_members(mgid_of(group), pair.b)
+        all_get_one(sink)
+    wait_until(lambda: len(want & set(local_groups(pair.b))) < len(want), 5,
+               "the first is left", interval=0.002)
+    with members() as sink:
+        all_get_one(sink)
+        for group in groups[::10]:
+            ksft_true(in_sa(group), f"{group} has the member")
+    wait_until(lambda: not want & set(local_groups(pair.b)), 10,
+               "none is left over")
+    wait_until(lambda: not any(in_sa(group) for group in groups[::10]), 10,
+               "the SA knows")
 
 
 def test_join_while_down():
