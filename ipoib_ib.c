@@ -130,10 +130,11 @@ static void ipoib_rxq_link(struct ipoib_rxq *rxq,
 	rxq->linked = format;
 }
 
-/* How many may be missing before it is worth to post them. */
-static u32 ipoib_rxq_due(const struct ipoib_rxq *rxq)
+/* Are so many missing that it is worth to post them? */
+static bool ipoib_rxq_due(const struct ipoib_rxq *rxq)
 {
-	return clamp(rxq->used / 8, 1U, IPOIB_POST_BATCH);
+	return ipoib_rxq_missing(rxq) >=
+	       clamp(READ_ONCE(rxq->want) / 8, 1U, IPOIB_POST_BATCH);
 }
 
 /* Take up to a chain of free slots, give them buffers; how many? */
@@ -151,6 +152,8 @@ static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 
 		if (!ipoib_rx_slot_fill(format, slot))
 			break;
+		/* Before it is: with an SRQ others' packets land at once. */
+		slot->posted = true;
 		rxq->wr[n].wr_id = idx;
 		for (i = 0; i < format->num; i++)
 			rxq->sge[n][i].addr = ipoib_rx_addr(rxq->ch,
@@ -193,9 +196,6 @@ void ipoib_rxq_refill(struct ipoib_rxq *rxq)
 		n = ipoib_rxq_chain(rxq);
 		if (unlikely(!n))
 			goto later;
-		/* Marked first: with an SRQ others' packets land at once. */
-		for (i = 0; i < n; i++)
-			rxq->slots[rxq->wr[i].wr_id].posted = true;
 		posted = ipoib_rxq_post(rxq, n);
 		/* The chain's first is the stack's top, so the rest remains. */
 		rxq->nfree -= posted;
@@ -582,7 +582,7 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 	rxq->free[rxq->nfree++] = wc->wr_id;
 	if (list_empty(&rxq->dirty))
 		list_add_tail(&rxq->dirty, &ch->dirty);
-	if (rxq->nfree >= IPOIB_POST_BATCH)
+	if (ipoib_rxq_due(rxq))
 		ipoib_rxq_refill(rxq);
 }
 
@@ -638,7 +638,7 @@ static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
 	list_for_each_entry_safe(rxq, next, &dirty, dirty) {
 		list_del_init(&rxq->dirty);
 		ipoib_rxq_stretch(rxq);
-		if (ipoib_rxq_missing(rxq) >= ipoib_rxq_due(rxq))
+		if (ipoib_rxq_due(rxq))
 			ipoib_rxq_refill(rxq);
 	}
 }

@@ -653,10 +653,17 @@ void ipoib_dev_update_features(struct ipoib_dev *dev)
 	netdev_update_features(ndev);
 }
 
+/* Who looks a path up decides by the mode whether there is a connection. */
+static void ipoib_dev_note_mode(struct ipoib_dev *dev, bool connected)
+{
+	spin_lock_bh(&dev->port->path_lock);
+	WRITE_ONCE(dev->connected, connected);
+	spin_unlock_bh(&dev->port->path_lock);
+}
+
 /* Make all neighbours and connections anew, in connected mode. */
 static int ipoib_dev_begin_connected(struct ipoib_dev *dev)
 {
-	struct ipoib_port *port = dev->port;
 	bool running;
 	int ret = 0;
 
@@ -668,9 +675,7 @@ static int ipoib_dev_begin_connected(struct ipoib_dev *dev)
 			goto err_stop;
 		ipoib_neigh_stop(dev);
 	}
-	spin_lock_bh(&port->path_lock);
-	WRITE_ONCE(dev->connected, true);
-	spin_unlock_bh(&port->path_lock);
+	ipoib_dev_note_mode(dev, true);
 	if (running)
 		ipoib_neigh_open(dev);
 	mutex_unlock(&dev->lock);
@@ -685,14 +690,11 @@ err_stop:
 /* And in datagram mode. */
 static void ipoib_dev_end_connected(struct ipoib_dev *dev)
 {
-	struct ipoib_port *port = dev->port;
 	bool running;
 
 	mutex_lock(&dev->lock);
 	running = dev->open && dev->ud.running;
-	spin_lock_bh(&port->path_lock);
-	WRITE_ONCE(dev->connected, false);
-	spin_unlock_bh(&port->path_lock);
+	ipoib_dev_note_mode(dev, false);
 	if (running) {
 		ipoib_neigh_stop(dev);
 		ipoib_cm_stop(dev);
