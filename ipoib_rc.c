@@ -230,6 +230,8 @@ void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget)
 		ipoib_rc_break(conn, wc->status);
 		spin_unlock(&link->lock);
 	}
+	/* Pairs with that in ipoib_rc_wait(), behind the new conn->tail. */
+	smp_mb();
 	if (unlikely(READ_ONCE(link->waiting_bytes)))
 		ipoib_rc_push(conn);
 }
@@ -548,6 +550,65 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	return false;
 }
 
+/* A packet that waited for room in the ring. */
+static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
+{
+	struct ipoib_link *link = conn->link;
+	struct ipoib_dev *dev = link->dev;
+	u32 imm;
+
+	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
+		ipoib_pmtu_signal(dev, skb, link->max_msg - IPOIB_ENCAP_LEN);
+	else if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm)))
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+	else
+		ipoib_rc_send_one(conn, skb, imm);
+}
+
+/* Go on with what waits, as far as there is room; the link's lock is held. */
+static void ipoib_rc_push_locked(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+	struct ipoib_txq *txq = conn->qp.txq;
+	struct sk_buff *skb;
+
+	while (ipoib_rc_usable(link, conn) && ipoib_rc_room(conn)) {
+		skb = __skb_dequeue(&link->waiting);
+		if (!skb)
+			break;
+		WRITE_ONCE(link->waiting_bytes,
+			   link->waiting_bytes - skb->len);
+		ipoib_rc_push_one(conn, skb);
+	}
+	if (ipoib_rc_usable(link, conn))
+		ipoib_txq_watch(txq, conn->cqs.tx,
+				ipoib_tx_should_arm(conn->cqs.tx, conn->head -
+						    READ_ONCE(conn->tail)));
+}
+
+/* There is room in the ring again. */
+static noinline void ipoib_rc_push(struct ipoib_conn *conn)
+{
+	spin_lock(&conn->link->lock);
+	ipoib_rc_push_locked(conn);
+	spin_unlock(&conn->link->lock);
+}
+
+/* Have a packet wait until one before it completes. */
+static noinline void ipoib_rc_wait(struct ipoib_conn *conn, struct sk_buff *skb)
+{
+	ipoib_link_wait(conn->link, skb);
+	/*
+	 * Whoever completes the last of those before it sees that something
+	 * waits; or we see that it has completed, and nobody will push.
+	 */
+	smp_mb();
+	if (unlikely(conn->head == READ_ONCE(conn->tail)))
+		ipoib_rc_push_locked(conn);
+	else
+		ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
+}
+
 /*
  * A filter gave the packet a queue of its own choice.  The connection's own
  * queue may have requests that are not posted yet: they go first, and the
@@ -556,10 +617,11 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 static noinline void ipoib_rc_stray(struct ipoib_conn *conn,
 				    struct sk_buff *skb, u32 imm)
 {
-	if (conn->head == READ_ONCE(conn->tail))
-		ipoib_rc_send_one(conn, skb, imm);
-	else
-		ipoib_link_wait(conn->link, skb);
+	if (conn->head != READ_ONCE(conn->tail)) {
+		ipoib_rc_wait(conn, skb);
+		return;
+	}
+	ipoib_rc_send_one(conn, skb, imm);
 	ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
 }
 
@@ -594,8 +656,7 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	} else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
 		mtu = link->max_msg - IPOIB_ENCAP_LEN;
 	} else if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn))) {
-		ipoib_link_wait(link, skb);
-		ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
+		ipoib_rc_wait(conn, skb);
 	} else if (unlikely(conn->qp.txq != txq)) {
 		ipoib_rc_stray(conn, skb, imm);
 	} else {
@@ -610,44 +671,6 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	else if (handled)
 		ipoib_txq_kick(txq);
 	return handled;
-}
-
-/* A packet that waited for room in the ring. */
-static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
-{
-	struct ipoib_link *link = conn->link;
-	struct ipoib_dev *dev = link->dev;
-	u32 imm;
-
-	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
-		ipoib_pmtu_signal(dev, skb, link->max_msg - IPOIB_ENCAP_LEN);
-	else if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm)))
-		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
-	else
-		ipoib_rc_send_one(conn, skb, imm);
-}
-
-/* There is room in the ring again: go on with what waits. */
-static noinline void ipoib_rc_push(struct ipoib_conn *conn)
-{
-	struct ipoib_link *link = conn->link;
-	struct ipoib_txq *txq = conn->qp.txq;
-	struct sk_buff *skb;
-
-	spin_lock(&link->lock);
-	while (ipoib_rc_usable(link, conn) && ipoib_rc_room(conn)) {
-		skb = __skb_dequeue(&link->waiting);
-		if (!skb)
-			break;
-		WRITE_ONCE(link->waiting_bytes,
-			   link->waiting_bytes - skb->len);
-		ipoib_rc_push_one(conn, skb);
-	}
-	if (ipoib_rc_usable(link, conn))
-		ipoib_txq_watch(txq, conn->cqs.tx,
-				ipoib_tx_should_arm(conn->cqs.tx, conn->head -
-						    READ_ONCE(conn->tail)));
-	spin_unlock(&link->lock);
 }
 
 /* ---- receive path ------------------------------------------------------- */

@@ -18,6 +18,7 @@ from lib import (Flood, Mirror, Skip, Stream, any_ends, defer, ends, fabric,
 from lib import qstats
 from lib.child import child_by_ip, children
 from lib.connected import both_connected, conns, counters, set_mode, to_datagram
+from lib.traffic import tcp_many
 from lib.utils import module_range
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 100, "group": "queues"}
@@ -293,6 +294,9 @@ def test_stray_queue():
     for end in pair:
         set_mode(end, "connected")
     pair.wait_ping()
+    # Each packet may come just when the one before it completes.
+    for _ in range(8):
+        tcp_many(pair, MIB // 4)
     streams = busy(pair)
     all_through(streams)
     ksft_eq(counters(pair.a)["conn_broken"], 0)
