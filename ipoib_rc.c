@@ -651,17 +651,16 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 
 	spin_lock(&link->lock);
 	conn = link->conn;
-	if (unlikely(!ipoib_rc_usable(link, conn) || (imm && !link->caps))) {
+	if (unlikely(!ipoib_rc_usable(link, conn) || (imm && !link->caps)))
 		handled = ipoib_rc_defer(link, skb);
-	} else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg)) {
+	else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
 		mtu = link->max_msg - IPOIB_ENCAP_LEN;
-	} else if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn))) {
+	else if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn)))
 		ipoib_rc_wait(conn, skb);
-	} else if (unlikely(conn->qp.txq != txq)) {
+	else if (unlikely(conn->qp.txq != txq))
 		ipoib_rc_stray(conn, skb, imm);
-	} else {
+	else
 		kick = ipoib_rc_chain(txq, conn, skb, imm);
-	}
 	spin_unlock(&link->lock);
 
 	if (unlikely(mtu))
