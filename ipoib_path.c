@@ -30,6 +30,11 @@
 #define IPOIB_PATH_TIMEOUT_MS	1000
 #define IPOIB_PATH_WAIT_BYTES	(256 * 1024)
 #define IPOIB_PATH_TRIES	4
+/*
+ * Refusals until a handle is given up, some ten seconds: a new SM learns of
+ * alias GUIDs only when their owners have told it again.
+ */
+#define IPOIB_PATH_REFUSALS	7
 #define IPOIB_NEIGH_GC		(30 * HZ)
 #define IPOIB_NEIGH_IDLE	(120 * HZ)
 #define IPOIB_AH_REAP		(HZ / 10)
@@ -298,7 +303,8 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	if (path->failures < IPOIB_PATH_TRIES)
 		return;
 	ipoib_path_drop_waiting(path, drop);
-	if (status == -EINVAL)	/* it says there is no such path any more */
+	/* It says that there is no such path any more. */
+	if (status == -EINVAL && path->failures >= IPOIB_PATH_REFUSALS)
 		*old = rcu_replace_pointer(path->ah, NULL,
 					   lockdep_is_held(&port->path_lock));
 }
