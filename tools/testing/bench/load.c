@@ -10,6 +10,10 @@
  *						way; 0: as fast as the sender can
  *	load rr   NS1 NS2 ADDRESS COUNT SECONDS	requests and answers of one octet,
  *						until COUNT or SECONDS (0: no limit)
+ *	load peers NS COUNT SECONDS GAP NSR...	datagrams to the addresses of standard
+ *						input, which hosts NSR take for
+ *						local: COUNT to each at once, then
+ *						for SECONDS one each GAP ms
  *	load mark on|off			for tools/testing/bench/profile
  *
  * from network namespace NS1 to ADDRESS in NS2.  The result is one line of JSON.
@@ -377,6 +381,177 @@ static int rr(char **arg)
 	return 0;
 }
 
+#define MAX_PEERS	4096
+#define MAX_HOSTS	64
+#define QUIET_NS	1000000000ULL
+#define PEERS_LIMIT_NS	30000000000ULL
+
+/* What has come of the datagrams to an address */
+struct peer {
+	struct sockaddr_in addr;
+	__u64 received;
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 gap_ns;
+};
+
+static struct peer peers[MAX_PEERS];
+static int num_peers, resolved;
+static int hosts[MAX_HOSTS];
+static int num_hosts;
+static atomic_ullong resolved_ns, last_ns;
+
+static void peers_read(void)
+{
+	char text[64];
+
+	while (num_peers < MAX_PEERS && scanf("%63s", text) == 1) {
+		struct sockaddr_in *to = &peers[num_peers++].addr;
+
+		to->sin_family = AF_INET;
+		to->sin_port = htons(UDP_PORT);
+		if (inet_pton(AF_INET, text, &to->sin_addr) != 1)
+			errx(1, "%s is no address", text);
+	}
+}
+
+static void peers_listen(const char *ns)
+{
+	const struct sockaddr_in any = {
+		.sin_family = AF_INET,
+		.sin_port = htons(UDP_PORT),
+	};
+	const int room = 64 << 20;
+	int fd;
+
+	enter(ns);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
+		err(1, "receiver in %s", ns);
+	hosts[num_hosts++] = fd;
+}
+
+/* A datagram has the number of its peer in its first octets. */
+static void peer_heard(__u32 number, __u64 now)
+{
+	struct peer *peer;
+
+	if (number >= (__u32)num_peers)
+		return;
+	peer = &peers[number];
+	if (!peer->received++) {
+		peer->first_ns = now;
+		if (++resolved == num_peers)
+			resolved_ns = now;
+	} else if (now - peer->last_ns > peer->gap_ns) {
+		peer->gap_ns = now - peer->last_ns;
+	}
+	peer->last_ns = now;
+	received++;
+	last_ns = now;
+}
+
+static void *peers_receiver(void *arg)
+{
+	(void)arg;
+	pin(1);
+	while (!stop) {
+		int got = 0;
+
+		for (int i = 0; i < num_hosts; i++) {
+			int n = recvmmsg(hosts[i], rx_batch.msgs, BATCH,
+					 MSG_DONTWAIT, NULL);
+			__u64 now = now_ns();
+
+			for (int j = 0; j < n; j++)
+				peer_heard(*(__u32 *)rx_batch.octets[j], now);
+			got += n > 0 ? n : 0;
+		}
+		if (!got)
+			usleep(200);
+	}
+	return NULL;
+}
+
+static void peer_send(int fd, int number, int count)
+{
+	for (int i = 0; i < BATCH; i++) {
+		struct msghdr *msg = &tx_batch.msgs[i].msg_hdr;
+
+		msg->msg_name = &peers[number].addr;
+		msg->msg_namelen = sizeof(peers[number].addr);
+		*(__u32 *)tx_batch.octets[i] = number;
+	}
+	for (; count > 0; count -= BATCH)
+		sent += send_batch(fd, count < BATCH ? count : BATCH);
+}
+
+/* One to each peer every @gap_ns, spread evenly. */
+static void peers_flow(int fd, __u64 seconds, __u64 gap_ns)
+{
+	__u64 begin = now_ns(), end = begin + seconds * 1000000000;
+
+	for (__u64 n = 0; ; n++) {
+		__u64 due = begin + n * gap_ns / num_peers, now = now_ns();
+
+		if (due >= end)
+			return;
+		if (due > now + 1000000)
+			usleep((due - now) / 1000);
+		peer_send(fd, n % num_peers, 1);
+	}
+}
+
+static int peers_run(char **arg, int num_ns)
+{
+	int count = atoi(arg[1]);
+	__u64 begin, burst, gap = 0;
+	pthread_t thread;
+	int tx;
+
+	peers_read();
+	batch_init(&tx_batch, 64);
+	batch_init(&rx_batch, 64);
+	if (!num_peers || num_ns > MAX_HOSTS)
+		errx(1, "%d peers in %d hosts?", num_peers, num_ns);
+	for (int i = 0; i < num_ns; i++)
+		peers_listen(arg[4 + i]);
+	enter(arg[0]);
+	tx = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (tx < 0 || pthread_create(&thread, NULL, peers_receiver, NULL))
+		err(1, "sender");
+	pin(0);
+	begin = now_ns();
+	for (int n = 0; n < num_peers; n++)
+		peer_send(tx, n, count);
+	/* All here, or nothing comes any more */
+	last_ns = now_ns();
+	while (received < sent && now_ns() - begin < PEERS_LIMIT_NS &&
+	       now_ns() - last_ns < (resolved_ns ? 1 : 5) * QUIET_NS)
+		usleep(1000);
+	burst = received;
+	printf("{\"peers\": %d, \"sent\": %llu, \"received\": %llu, \"ns\": %llu",
+	       num_peers, sent, burst,
+	       resolved_ns ? resolved_ns - begin : 0);
+	if (atoi(arg[2])) {
+		for (int n = 0; n < num_peers; n++)
+			peers[n].gap_ns = 0;
+		fflush(stdout);
+		peers_flow(tx, strtoull(arg[2], NULL, 0),
+			   strtoull(arg[3], NULL, 0) * 1000000);
+		usleep(500000);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	for (int n = 0; n < num_peers; n++)
+		if (peers[n].gap_ns > gap)
+			gap = peers[n].gap_ns;
+	printf(", \"flow_sent\": %llu, \"flow_received\": %llu, \"gap_ns\": %llu}\n",
+	       sent - (__u64)num_peers * count, received - burst, gap);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 7 && !strcmp(argv[1], "udp"))
@@ -385,6 +560,8 @@ int main(int argc, char **argv)
 		return flood(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "rr"))
 		return rr(argv + 2);
+	if (argc >= 7 && !strcmp(argv[1], "peers"))
+		return peers_run(argv + 2, argc - 6);
 	if (argc == 3 && !strcmp(argv[1], "mark")) {
 		mark(!strcmp(argv[2], "on"));
 		return 0;

@@ -26,7 +26,7 @@ def run(*argv):
     if loaded():
         unload_module()
     defer(ensure_module)
-    out = cmd(list(argv), timeout=slow(60)).stdout
+    out = cmd(list(argv), timeout=slow(90)).stdout
     found = {}
     for line in out.splitlines():
         if line.startswith("@ "):
@@ -93,6 +93,18 @@ def test_groups():
     ksft_eq(set(found), {(load, "-", "ours") for load in
                          ("join", "leave", "join-late")})
     ksft_true(all(values[0] > 0 for values in found.values()))
+
+
+@timeout(120)
+def test_peers():
+    """Many neighbours found, and an SM that dies under their traffic."""
+    found = run(os.path.join(BENCH, "peers"), "12", "8",
+                os.environ["IPOIB_MODULE"], "ours")
+    ksft_eq(set(found), {(load, "-", "ours") for load in (
+        "resolve", "resolve-lost", "resolve-queries", "failover-gap",
+        "failover-lost", "failover-queries")})
+    for load in ("resolve-lost", "failover-lost", "failover-gap"):
+        ksft_eq(found[load, "-", "ours"], [0], load)
 
 
 @timeout(90)

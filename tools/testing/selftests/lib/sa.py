@@ -48,15 +48,32 @@ def request(port, method, attribute, mask, data, limit=5):
     return fields[-1]
 
 
+def _guid_block(port, method, block, wanted):
+    """Ask for places of a block of a port's GUID table; the GUIDs there."""
+    guids = [wanted.get(place, 0) for place in range(GUIDS_IN_BLOCK)]
+    mask = 1 | 2 | sum(1 << (4 + place) for place in wanted)
+    record = RECORD.pack(port.lid(), block, 0, *guids)
+    data = request(port, method, GUID_INFO_RECORD, mask,
+                   record.ljust(200, b"\0"))
+    return RECORD.unpack_from(data)[3:]
+
+
 def _guid_record(port, method, index, guid):
     """Ask for the place @index of a port's GUID table; the GUID there."""
     block, place = divmod(index, GUIDS_IN_BLOCK)
-    guids = [0] * GUIDS_IN_BLOCK
-    guids[place] = guid
-    record = RECORD.pack(port.lid(), block, 0, *guids)
-    data = request(port, method, GUID_INFO_RECORD,
-                   1 | 2 | 1 << (4 + place), record.ljust(200, b"\0"))
-    return RECORD.unpack_from(data)[3 + place]
+    return _guid_block(port, method, block, {place: guid})[place]
+
+
+def alias_guids(port, guids):
+    """Have a port get these, from place 1 of its table on, for good."""
+    places = list(enumerate(guids, 1))
+    for block in range(1 + len(guids) // GUIDS_IN_BLOCK):
+        wanted = {place % GUIDS_IN_BLOCK: guid for place, guid in places
+                  if place // GUIDS_IN_BLOCK == block}
+        if wanted:
+            _guid_block(port, SET, block, wanted)
+    wait_until(lambda: guid_at(port, len(guids)) == guids[-1], 10,
+               f"{len(guids)} GUIDs of {port}")
 
 
 def guid_at(port, index):
