@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib.machinery import SourceFileLoader
 
 from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_not_in, ksft_true, main
 
@@ -178,13 +179,42 @@ def test_plan():
                           capture_output=True, text=True, check=True)
     names = [line.split()[0] for line in done.stdout.splitlines()]
     for name in ("icount-2044-lso", "icount-4092-plain", "wall-scaling",
-                 "wall-children", "icount-groups", "wall-wedged"):
+                 "wall-children", "icount-groups", "wall-wedged", "wall-peers"):
         ksft_in(name, names)
     quick = subprocess.run([sys.executable, os.path.join(BENCH, "bench"), "--list",
                             "QUICK=1", "BASE=HEAD"], capture_output=True, text=True,
                            check=True).stdout
     ksft_true(0 < len(quick.splitlines()) < len(names))
     ksft_not_in("children", quick)
+
+
+def test_profile():
+    """Blocks are laid at their functions' door, by module; the plugin builds."""
+    profile = SourceFileLoader("profile", os.path.join(BENCH, "profile"))
+    namespace = {"__file__": profile.path, "__name__": "profile"}
+    exec(profile.get_code("profile"), namespace)     # pylint: disable=exec-used
+    with tempfile.TemporaryDirectory() as where:
+        symbols, blocks = (os.path.join(where, name) for name in "sb")
+        with open(symbols, "w", encoding="ascii") as file:
+            file.write("ffffffff81000000 T first\nffffffff81000100 t second\n"
+                       "ffffffff81000180 d data\n"
+                       "ffffffffc0000000 t mine\t[ib_ipoib]\n")
+        with open(blocks, "w", encoding="ascii") as file:
+            file.write("ffffffff81000000 5 20\nffffffff81000010 3 10\n"
+                       "ffffffff81000190 2 10\nffffffffc0000000 4 30\n"
+                       "7f0000001000 7 10\n")
+        found = namespace["Profile"](blocks, namespace["Symbols"](symbols), 10)
+        ksft_eq(dict(found.insns), {"first": 13, "second": 2,
+                                    "mine [ib_ipoib]": 12, "[programs]": 7})
+        ksft_eq(dict(found.calls), {"first": 2, "mine [ib_ipoib]": 3})
+        ksft_eq(dict(found.modules),
+                {"kernel": 15, "ib_ipoib": 12, "[programs]": 7})
+        done = subprocess.run(
+            ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
+             "-shared", "-fPIC", "-o", os.path.join(where, "insns.so"),
+             os.path.join(BENCH, "insns.c")], capture_output=True, text=True,
+            check=False)
+        ksft_eq(done.returncode, 0, done.stderr)
 
 
 def test_report():
