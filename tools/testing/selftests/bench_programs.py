@@ -101,7 +101,8 @@ def test_peers():
     found = run(os.path.join(BENCH, "peers"), "12", "8",
                 os.environ["IPOIB_MODULE"], "ours")
     ksft_eq(set(found), {(load, "-", "ours") for load in (
-        "resolve", "resolve-lost", "resolve-queries", "failover-gap",
+        "resolve", "resolve-one", "resolve-lost", "resolve-queries",
+        "failover-gap",
         "failover-lost", "failover-queries")})
     for load in ("resolve-lost", "failover-lost", "failover-gap"):
         ksft_eq(found[load, "-", "ours"], [0], load)
