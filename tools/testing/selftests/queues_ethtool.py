@@ -4,17 +4,19 @@
 
 import ctypes
 import fcntl
+import glob
 import os
 import re
 import socket
 import struct
+import threading
 import time
 
 from lib import (Flood, Mirror, Skip, Stream, any_ends, defer, ends, fabric,
                  failslab, ip, kmsg_since, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
-                 mcast_receiver, mcast_sender, neigh_flush, ping_ok, port,
-                 slow, tcp_transfer, timeout, udp_exchange, wait_until)
+                 mcast_receiver, mcast_sender, neigh_flush, ping_ok, port, read,
+                 slow, tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib import qstats
 from lib.child import child_by_ip, children
 from lib.connected import both_connected, conns, counters, set_mode, to_datagram
@@ -24,6 +26,8 @@ from lib.utils import module_range
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 100, "group": "queues"}
 
 MIB = 1 << 20
+# asm-generic/socket.h
+SO_BUSY_POLL, SO_INCOMING_NAPI_ID = 46, 56
 
 
 def shown(end, flag):
@@ -384,6 +388,96 @@ def test_napis():
     ksft_true(all(rx), "receive queues have a NAPI")
     ksft_eq(sorted(napi for (kind, _), napi in found.items() if kind == "tx"),
             sorted(rx))
+
+
+def setting(end, name, value):
+    """Write a file of the interface until the end of the case."""
+    defer(write, end.sys(name), read(end.sys(name)) + "\n")
+    write(end.sys(name), f"{value}\n")
+
+
+def napi_threads(end):
+    """{process id: nanoseconds it ran} of the threads that poll for it."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            if read(path).startswith(f"napi/{end.ifname}"[:15]):
+                pid = path.split("/")[2]
+                found[pid] = int(read(f"/proc/{pid}/schedstat").split()[0])
+        except OSError:
+            pass        # it ended meanwhile
+    return found
+
+
+@timeout(90)
+def test_threaded():
+    """Threads poll, if they are asked to, also once there are connections."""
+    pair = ends()
+    defer(pair.ready)
+    streams = busy(pair)
+    for end in pair:
+        setting(end, "threaded", 1)
+        ksft_eq(len(napi_threads(end)), os.cpu_count())
+    before = [napi_threads(end) for end in pair]
+    all_through(streams)
+    for end, had in zip(pair, before):
+        ran = sum(napi_threads(end).values()) - sum(had.values())
+        ksft_gt(ran, 1000000, f"nanoseconds of {end}'s threads")
+    streams = busy(pair)
+    for end in pair:
+        write(end.sys("threaded"), "0\n")
+    all_through(streams)
+
+
+@timeout(90)
+def test_deferred_interrupts():
+    """Polls by a timer instead of interrupts, while streams pass."""
+    pair = ends()
+    defer(pair.ready)
+    streams = busy(pair)
+    for end in pair:
+        setting(end, "napi_defer_hard_irqs", 4)
+        setting(end, "gro_flush_timeout", 200000)
+    all_through(streams)
+    ping_ok(pair.a.ns, pair.b.v4)
+    ping_ok(pair.b.ns, pair.a.v6)
+
+
+def netstat(end, name):
+    """A counter of the host's stack."""
+    with end.ns.inside():
+        lines = [line.split() for line in
+                 read("/proc/thread-self/net/netstat").splitlines()]
+    return next(int(value) for head, values in zip(lines[::2], lines[1::2])
+                for key, value in zip(head, values) if key == name)
+
+
+@timeout(90)
+def test_busy_polling():
+    """A socket that waits polls its queue, and gets what comes."""
+    pair = ends()
+    sink = pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    defer(sink.close)
+    sink.setsockopt(socket.SOL_SOCKET, SO_BUSY_POLL, 50000)
+    sink.bind((pair.b.v4, 0))
+    # Not settimeout(), with which Python does not wait in recv().
+    sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO,
+                    struct.pack("ll", int(slow(2)), 0))
+    source = pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    defer(source.close)
+
+    before = netstat(pair.b, "BusyPollRxPackets")
+    for number in range(50):
+        # The one sent now is looked for before it is here.
+        sender = threading.Timer(0.005, source.sendto,
+                                 (struct.pack("!I", number), sink.getsockname()))
+        sender.start()
+        ksft_eq(struct.unpack("!I", sink.recv(64))[0], number)
+        sender.join()
+    ksft_in(sink.getsockopt(socket.SOL_SOCKET, SO_INCOMING_NAPI_ID),
+            qstats.napis(pair.b).values())
+    ksft_gt(netstat(pair.b, "BusyPollRxPackets") - before, 10,
+            "packets found by polling")
 
 
 # ---- rings -------------------------------------------------------------
