@@ -256,6 +256,12 @@ class Stream:
         for thread in self._threads:
             thread.join(3)
         for sock in (self.tx, self.rx):
+            if sock.fileno() < 0:
+                continue
+            # No goodbye: where the interface goes next nobody answers it, and
+            # while it is sent again the namespace lives on.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                            struct.pack("ii", 1, 0))
             sock.close()
 
 
