@@ -411,7 +411,7 @@ def napi_threads(end):
 
 @timeout(90)
 def test_threaded():
-    """Threads poll, if they are asked to, also once there are connections."""
+    """Threads poll, if they are asked to, and no more when they are not."""
     pair = ends()
     defer(pair.ready)
     streams = busy(pair)
