@@ -37,7 +37,7 @@ static void ipoib_cq_handler(struct ib_cq *cq, void *ctx)
 	struct ipoib_channel *ch = ctx;
 
 	WRITE_ONCE(ch->irqs, ch->irqs + 1);
-	napi_schedule_irqoff(&ch->napi);
+	napi_schedule(&ch->napi);
 }
 
 static void ipoib_cq_event(struct ib_event *event, void *ctx)
