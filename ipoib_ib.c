@@ -27,6 +27,8 @@
 
 #define IPOIB_COPYBREAK		256
 #define IPOIB_ADAPT_PACKETS	64	/* received between two looks */
+/* Batches of send completions that a poll takes from a CQ before it receives. */
+#define IPOIB_REAP_BATCHES	8
 #define IPOIB_WR_MARKER		BIT_ULL(63)
 #define IPOIB_DRAIN_TIMEOUT	HZ
 
@@ -779,11 +781,12 @@ static void ipoib_tx_complete(const struct ib_wc *wc,
 	batch->end = seq + 1;
 }
 
+/* Completions taken; *@more is set if there may be others. */
 static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
-			    int budget)
+			    int budget, bool *more)
 {
 	struct ipoib_tx_batch batch = { };
-	int i, n, done = 0;
+	int i, n, batches = 0, done = 0;
 
 	/*
 	 * Cleared before the CQ is looked at: who posts after this and still
@@ -797,7 +800,10 @@ static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
 		/* Before the poll goes on: senders may be waiting for room. */
 		ipoib_tx_batch_end(&batch, budget);
 		done += max(n, 0);
-	} while (n == IPOIB_WC_BATCH);
+		if (n < IPOIB_WC_BATCH)
+			return done;
+	} while (++batches < IPOIB_REAP_BATCHES);
+	*more = true;
 	return done;
 }
 
@@ -823,7 +829,7 @@ static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
 				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
-static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
+static int ipoib_tx_reap(struct ipoib_channel *ch, int budget, bool *more)
 {
 	struct ipoib_txq *txq, *next;
 	struct llist_node *handed;
@@ -831,7 +837,7 @@ static int ipoib_tx_reap(struct ipoib_channel *ch, int budget)
 	int done = 0;
 
 	list_for_each_entry_rcu(cq, &ch->tx_cqs.list, entry)
-		done += ipoib_tx_reap_cq(ch, cq, budget);
+		done += ipoib_tx_reap_cq(ch, cq, budget, more);
 	if (!llist_empty(&ch->bql)) {
 		handed = llist_del_all(&ch->bql);
 		llist_for_each_entry_safe(txq, next, handed, bql)
@@ -919,15 +925,16 @@ static bool ipoib_channel_may_adapt(const struct ipoib_channel *ch)
 /**
  * ipoib_poll - NAPI of a channel
  * @napi: &ipoib_channel.napi
- * @budget: packets to receive at most; send completions come on top
- * Return: packets received
+ * @budget: packets to receive at most.  Send completions come on top, a
+ *	share from each CQ; what is left then has the poll start over
+ * Return: packets received, @budget if there is more to be done
  */
 int ipoib_poll(struct napi_struct *napi, int budget)
 {
 	struct ipoib_channel *ch =
 		container_of(napi, struct ipoib_channel, napi);
+	bool empty, more = false;
 	int done, reaped;
-	bool empty;
 
 	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_DONE)) {
 		/* The core passed on what GRO held when the last poll ended. */
@@ -935,7 +942,7 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 		complete(&ch->flushed);
 	}
 
-	reaped = ipoib_tx_reap(ch, budget);
+	reaped = ipoib_tx_reap(ch, budget, &more);
 	if (unlikely(!budget))
 		return 0;
 	done = ipoib_rx_poll(ch, budget, &empty);
@@ -944,8 +951,10 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 	if (!list_empty(&ch->dirty))
 		ipoib_rx_refill_dirty(ch);
 	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_ASKED))
-		ipoib_poll_flush(ch, done + reaped, empty);
+		ipoib_poll_flush(ch, done + reaped, empty && !more);
 
+	if (unlikely(more))
+		return budget;
 	if (done < budget && napi_complete_done(napi, done)) {
 		if (unlikely(ipoib_channel_may_adapt(ch)))
 			ipoib_channel_adapt(ch);
