@@ -23,6 +23,7 @@
 #include <linux/timer.h>
 #include <linux/u64_stats_sync.h>
 #include <linux/workqueue.h>
+#include <net/sock.h>
 #include <rdma/ib_pack.h>
 #include <rdma/ib_sa.h>
 #include <rdma/ib_verbs.h>
@@ -177,9 +178,19 @@ struct ipoib_cq {
 /* Packets in flight beyond which a completion interrupt is asked for. */
 #define IPOIB_TX_ARM		16
 
-static inline bool ipoib_tx_should_arm(const struct ipoib_cq *cq, u32 flying)
+static inline bool ipoib_tx_should_arm(const struct ipoib_cq *cq, u32 flying,
+				       bool urgent)
 {
-	return flying >= IPOIB_TX_ARM && !READ_ONCE(cq->armed);
+	return (flying >= IPOIB_TX_ARM || urgent) && !READ_ONCE(cq->armed);
+}
+
+/*
+ * Is half of the sending socket's buffer in use?  Then its owner may soon wait
+ * until a packet completes, which must raise an interrupt.
+ */
+static inline bool ipoib_tx_owner_short(const struct sk_buff *skb)
+{
+	return skb->sk && sk_fullsock(skb->sk) && !sock_writeable(skb->sk);
 }
 
 /**
@@ -500,6 +511,8 @@ struct ipoib_tx_wr {
  * @ring: packets
  * @chain: requests not yet posted, linked when the queue is made
  * @chained: how many
+ * @urgent: a packet was handed over since the last post whose socket runs out
+ *	of buffer space, see ipoib_tx_owner_short()
  * @rc: requests not yet posted on a connection, NULL before connected mode
  * @rc_flying: packets that connections have not sent yet
  * @rc_packets: those counted for BQL
@@ -529,6 +542,7 @@ struct ipoib_txq {
 	struct ipoib_tx_ring ring;
 	struct ipoib_tx_wr *chain;
 	u32 chained;
+	bool urgent;
 	struct ipoib_rc_chain *rc;
 	atomic_t rc_flying;
 	u32 rc_packets;

@@ -1044,7 +1044,8 @@ void ipoib_txq_post(struct ipoib_txq *txq)
 	txq->chained = 0;
 	ipoib_txq_watch(txq, txq->cqs.tx, netif_xmit_stopped(txq->nq) ||
 			ipoib_tx_should_arm(txq->cqs.tx, txq->head -
-					    READ_ONCE(txq->tail)));
+					    READ_ONCE(txq->tail), txq->urgent));
+	txq->urgent = false;
 }
 
 /**
@@ -1268,6 +1269,7 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	slot->skb = skb;
 	slot->bytes = skb->len;
 	txq->chained++;
+	txq->urgent |= ipoib_tx_owner_short(skb);
 	WRITE_ONCE(txq->head, txq->head + 1);
 
 	ipoib_dbg_data(dev, "%u octets to QPN %#x\n", skb->len, qpn);

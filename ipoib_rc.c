@@ -450,7 +450,9 @@ static void ipoib_rc_post(struct ipoib_txq *txq)
 		txq->stat.post_errors++;
 	ipoib_txq_watch(txq, conn->cqs.tx,
 			ipoib_tx_should_arm(conn->cqs.tx, conn->head -
-					    READ_ONCE(conn->tail)));
+					    READ_ONCE(conn->tail),
+					    txq->urgent));
+	txq->urgent = false;
 }
 
 /**
@@ -532,6 +534,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	if (chain->num)
 		w[-1].wr.next = &w->wr;
 	chain->num++;
+	txq->urgent |= ipoib_tx_owner_short(skb);
 
 	len = skb->len;
 	ipoib_dbg_data(txq->qp.dev, "%u octets to connection %#x\n", len,
@@ -583,7 +586,8 @@ static void ipoib_rc_push_locked(struct ipoib_conn *conn)
 	if (ipoib_rc_usable(link, conn))
 		ipoib_txq_watch(txq, conn->cqs.tx,
 				ipoib_tx_should_arm(conn->cqs.tx, conn->head -
-						    READ_ONCE(conn->tail)));
+						    READ_ONCE(conn->tail),
+						    false));
 }
 
 /* There is room in the ring again. */

@@ -207,6 +207,7 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 		goto drop;
 	tso_start(skb, &tso.state);
 	tso.hca_csum = dev->ud.csum && !tso.state.ipv6;
+	txq->urgent |= ipoib_tx_owner_short(skb);
 	skb_tx_timestamp(skb);
 
 	for (; left; left -= len) {
