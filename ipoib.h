@@ -1099,6 +1099,7 @@ void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on);
 struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 				     struct ipoib_neigh *neigh);
 void ipoib_link_destroy(struct ipoib_link *link);
+void ipoib_link_heard(struct ipoib_link *link);
 bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		   struct ipoib_link *link);
 void ipoib_rc_flush(struct ipoib_txq *txq);
@@ -1138,6 +1139,7 @@ static inline struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 }
 
 static inline void ipoib_link_destroy(struct ipoib_link *link) { }
+static inline void ipoib_link_heard(struct ipoib_link *link) { }
 static inline bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 				 struct ipoib_link *link)
 {

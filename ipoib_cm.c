@@ -475,6 +475,7 @@ static int ipoib_conn_establish(struct ipoib_conn *conn)
 		link->caps = conn->peer.caps;
 		link->max_msg = conn->peer.max_msg;
 		link->failures = 0;
+		link->refused = 0;
 		ipoib_link_move(link, IPOIB_LINK_UP);
 		ipoib_link_take_waiting(link, &waiting);
 	}
@@ -683,6 +684,37 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
 }
 
 /* ---- closing ------------------------------------------------------------ */
+
+/*
+ * How much a REJ says that a peer takes no connections.  One without a service
+ * ID does not listen: it may be down for a moment, or in datagram mode, of
+ * which ARP and neighbour discovery tell.  One that is busy, or out of QPs, is
+ * asked a few times.
+ */
+static u32 ipoib_link_refusal(int reason)
+{
+	switch (reason) {
+	case IB_CM_REJ_TIMEOUT:
+	case IB_CM_REJ_STALE_CONN:
+		return 0;
+	case IB_CM_REJ_INVALID_SERVICE_ID:
+		return 1;
+	default:
+		return 2;
+	}
+}
+
+/* Note that the peer of a link refused. */
+static void ipoib_link_rejected(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+
+	if (!link)
+		return;
+	spin_lock_bh(&link->lock);
+	link->refused += ipoib_link_refusal(conn->reject);
+	spin_unlock_bh(&link->lock);
+}
 
 /* What becomes of the link of a connection that ends. */
 static void ipoib_link_lose(struct ipoib_conn *conn, bool failed, bool again)
@@ -960,6 +992,7 @@ static void ipoib_conn_handle(struct ipoib_conn *conn,
 		ipoib_conn_close(conn, closing);
 	} else if (events & BIT(IPOIB_CONN_EV_REJ)) {
 		cm->stats.rejected++;
+		ipoib_link_rejected(conn);
 		/* With another QP a stale connection is none. */
 		ipoib_conn_fail(conn, conn->reject == IB_CM_REJ_STALE_CONN,
 				closing);
@@ -1174,6 +1207,28 @@ void ipoib_link_destroy(struct ipoib_link *link)
 		ipoib_drop(link->dev->ndev, __skb_dequeue(&drop),
 			   SKB_DROP_REASON_NEIGH_FAILED);
 	ipoib_link_put(link);
+}
+
+/**
+ * ipoib_link_heard - the peer of a link is there
+ * @link: link
+ *
+ * A peer announces itself when it comes up.  Then the rest of a long back-off
+ * is cut short, and it is asked again soon, but not more often than after a
+ * first failure: whoever says that it is there need not be the peer.
+ *
+ * Context: BHs disabled, RCU.
+ */
+void ipoib_link_heard(struct ipoib_link *link)
+{
+	unsigned long soon = jiffies + ipoib_link_delay(0);
+
+	if (READ_ONCE(link->state) != IPOIB_LINK_BACKOFF)
+		return;
+	spin_lock(&link->lock);
+	if (link->state == IPOIB_LINK_BACKOFF && time_after(link->retry, soon))
+		link->retry = soon;
+	spin_unlock(&link->lock);
 }
 
 /* ---- interface ---------------------------------------------------------- */

@@ -14,6 +14,13 @@
 #define IPOIB_RC_RING		64	/* send queue of a connection */
 #define IPOIB_LINK_WAIT_BYTES	(512 * 1024)
 
+/*
+ * After so much refusal in a row long packets are refused in turn, with a
+ * smaller path MTU, see ipoib_link_refusal().  The route keeps that for
+ * minutes, so a peer that is only down or busy must not cause it.
+ */
+#define IPOIB_LINK_REFUSED	6
+
 /**
  * enum ipoib_conn_event - what a connection's work has yet to look at
  * @IPOIB_CONN_EV_OPEN: made: ask the peer, or answer it
@@ -53,7 +60,7 @@ enum ipoib_conn_event {
  * @entry: in the interface's list
  * @peer: what the peer's private data said
  * @gid: the peer's port
- * @reject: why the peer refused, enum ib_cm_rej_reason
+ * @reject: why the peer refused, enum ib_cm_rej_reason; 0 for another reason
  * @status: completion that broke it
  * @since: jiffies of the last change of state
  * @used: jiffies of the last packet
@@ -121,6 +128,8 @@ struct ipoib_conn {
  * @waiting: packets for want of a connection or of room in its ring
  * @waiting_bytes: their octets
  * @failures: in a row to open a connection
+ * @refused: how much the peer has refused since the last connection, see
+ *	ipoib_link_refusal()
  * @breaks: in a row of connections that did not last
  * @retry: jiffies before which the peer is not asked again
  * @todo: in the list of links to be handled
@@ -141,6 +150,7 @@ struct ipoib_link {
 	struct sk_buff_head waiting;
 	u32 waiting_bytes;
 	u32 failures;
+	u32 refused;
 	u32 breaks;
 	unsigned long retry;
 	struct llist_node todo;

@@ -823,6 +823,8 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 	neigh = rhashtable_lookup(&dev->neigh.table, addr, ipoib_neigh_params);
 	if (!neigh)
 		goto unlock;
+	if (neigh->link)
+		ipoib_link_heard(neigh->link);
 	path = neigh->path;
 	spin_lock(&port->path_lock);
 	path->probed = 0;

@@ -470,14 +470,20 @@ void ipoib_rc_flush(struct ipoib_txq *txq)
 	spin_unlock(&conn->link->lock);
 }
 
+static void ipoib_link_drop(struct ipoib_link *link, struct sk_buff *skb,
+			    enum skb_drop_reason reason)
+{
+	atomic64_inc(&link->dev->cm->stats.waiting_dropped);
+	ipoib_drop(link->dev->ndev, skb, reason);
+}
+
 /* Have a packet wait, or drop it if too much does. */
 static void ipoib_link_wait(struct ipoib_link *link, struct sk_buff *skb)
 {
 	lockdep_assert_held(&link->lock);
 	if (link->dead ||
 	    link->waiting_bytes + skb->len > IPOIB_LINK_WAIT_BYTES) {
-		atomic64_inc(&link->dev->cm->stats.waiting_dropped);
-		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_FULL_RING);
+		ipoib_link_drop(link, skb, SKB_DROP_REASON_FULL_RING);
 		return;
 	}
 	__skb_queue_tail(&link->waiting, skb);
@@ -485,26 +491,32 @@ static void ipoib_link_wait(struct ipoib_link *link, struct sk_buff *skb)
 }
 
 /*
- * There is no connection: have one opened.  Meanwhile what fits goes as
- * datagram, and so does, to be refused, all that a peer without connections
- * can't take.
+ * There is no connection: have one opened.  Meanwhile datagrams carry what
+ * fits.  Longer packets wait while a connection is being opened, and are
+ * dropped until it is time to ask the peer again.  Only a peer that goes on to
+ * refuse has them sent as datagrams, too, where they are answered with a
+ * smaller path MTU.
  */
 static bool ipoib_rc_defer(struct ipoib_link *link, struct sk_buff *skb)
 {
+	bool wait = link->state != IPOIB_LINK_BACKOFF ||
+		    !time_before(jiffies, link->retry);
+
 	lockdep_assert_held(&link->lock);
 	if (link->dead)
 		return false;
-	if (link->state == IPOIB_LINK_BACKOFF &&
-	    time_before(jiffies, link->retry))
-		return false;
-	if (link->state == IPOIB_LINK_IDLE ||
-	    link->state == IPOIB_LINK_BACKOFF) {
+	if (wait && (link->state == IPOIB_LINK_IDLE ||
+		     link->state == IPOIB_LINK_BACKOFF)) {
 		ipoib_link_move(link, IPOIB_LINK_WANTED);
 		ipoib_link_notify(link);
 	}
-	if (ipoib_fits_datagram(link->dev, skb))
+	if (ipoib_fits_datagram(link->dev, skb) ||
+	    link->refused >= IPOIB_LINK_REFUSED)
 		return false;
-	ipoib_link_wait(link, skb);
+	if (wait)
+		ipoib_link_wait(link, skb);
+	else
+		ipoib_link_drop(link, skb, SKB_DROP_REASON_NEIGH_FAILED);
 	return true;
 }
 
