@@ -103,15 +103,52 @@ struct floor_late {
 	u64 worst_ns;
 };
 
+/* Held during a run: an HCA waits for its end before it goes. */
 static DEFINE_MUTEX(floor_lock);
+static struct ib_device *floor_from;
+static struct ib_device *floor_to;
 static struct dentry *floor_dir;
 static struct floor_late floor_late;
 static u64 floor_packets;
 static u64 floor_ns;
 
+/* ---- HCAs ---------------------------------------------------------------- */
+
+static int floor_add(struct ib_device *device)
+{
+	bool sends = !strcmp(dev_name(&device->dev), from);
+	bool receives = !strcmp(dev_name(&device->dev), to);
+
+	if (!sends && !receives)
+		return -EOPNOTSUPP;
+	mutex_lock(&floor_lock);
+	if (sends)
+		floor_from = device;
+	if (receives)
+		floor_to = device;
+	mutex_unlock(&floor_lock);
+	return 0;
+}
+
+static void floor_remove(struct ib_device *device, void *client_data)
+{
+	mutex_lock(&floor_lock);
+	if (floor_from == device)
+		floor_from = NULL;
+	if (floor_to == device)
+		floor_to = NULL;
+	mutex_unlock(&floor_lock);
+}
+
+static struct ib_client floor_client = {
+	.name = "ipoib_floor",
+	.add = floor_add,
+	.remove = floor_remove,
+};
+
 /* ---- QPs ----------------------------------------------------------------- */
 
-static int floor_end_open(struct floor_end *end, const char *name,
+static int floor_end_open(struct floor_end *end, struct ib_device *device,
 			  enum ib_qp_type type)
 {
 	struct ib_cq_init_attr cq_attr = { .cqe = 4 * FLOOR_MAX_BATCH };
@@ -128,9 +165,9 @@ static int floor_end_open(struct floor_end *end, const char *name,
 	struct ib_port_attr port;
 	int ret;
 
-	end->device = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
-	if (!end->device)
+	if (!device)
 		return -ENODEV;
+	end->device = device;
 	ret = ib_query_port(end->device, FLOOR_PORT, &port);
 	if (ret)
 		return ret;
@@ -155,8 +192,6 @@ static void floor_end_close(struct floor_end *end)
 		ib_destroy_cq(end->cq);
 	if (!IS_ERR_OR_NULL(end->pd))
 		ib_dealloc_pd(end->pd);
-	if (end->device)
-		ib_device_put(end->device);
 }
 
 static void floor_ah_attr(const struct floor_end *end, u16 dlid,
@@ -311,10 +346,10 @@ static int floor_open(struct floor_run *run)
 	struct rdma_ah_attr ah;
 	int ret;
 
-	ret = floor_end_open(&run->tx, from, run->type);
+	ret = floor_end_open(&run->tx, floor_from, run->type);
 	if (ret)
 		return ret;
-	ret = floor_end_open(&run->rx, to, run->type);
+	ret = floor_end_open(&run->rx, floor_to, run->type);
 	if (ret)
 		return ret;
 	if (run->type == IB_QPT_RC) {
@@ -501,6 +536,10 @@ DEFINE_DEBUGFS_ATTRIBUTE(late_fops, late_get, late_set, "%llu\n");
 
 static int __init floor_init(void)
 {
+	int ret = ib_register_client(&floor_client);
+
+	if (ret)
+		return ret;
 	hrtimer_setup(&floor_late.timer, floor_expired, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_PINNED_HARD);
 	floor_dir = debugfs_create_dir("ipoib_floor", NULL);
@@ -514,6 +553,7 @@ static void __exit floor_exit(void)
 {
 	debugfs_remove(floor_dir);
 	hrtimer_cancel(&floor_late.timer);
+	ib_unregister_client(&floor_client);
 }
 
 module_init(floor_init);
