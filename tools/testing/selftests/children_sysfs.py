@@ -113,10 +113,21 @@ def test_duplicates():
     create_child(end, 4)
     defer(delete_child, end, 4)
     before = names_in(ROOT)
-    for number in (0x8004, 0xffff, 0x7fff):
+    for number in (0x8004, 0xffff):
         ksft_eq(errno_of(create_child, end, number), errno.ENOTUNIQ,
                 f"{number:#x}")
     ksft_in(errno_of(create_child, end, 4), (errno.ENOTUNIQ, errno.EEXIST))
+    ksft_eq(names_in(ROOT), before)
+
+
+@fixed_in_ours("makes a child with the P_Key of its parent, if the number "
+               "lacks the bit of membership")
+def test_duplicate_of_parent():
+    """The parent's P_Key without the bit of membership is taken: ENOTUNIQ."""
+    end = home()
+    before = names_in(ROOT)
+    defer(errno_of, delete_child, end, 0x7fff)
+    ksft_eq(errno_of(create_child, end, 0x7fff), errno.ENOTUNIQ)
     ksft_eq(names_in(ROOT), before)
 
 
