@@ -331,6 +331,33 @@ def any_ends(first, second, names=("h1", "h2"), net=0, keep=True,
     return pair
 
 
+def flowing(*ends_, packets=50, limit=10):
+    """Wait until so many more packets have come to each of the ends."""
+    goal = {end: end.stat("rx_packets") + packets for end in ends_}
+    wait_until(lambda: all(end.stat("rx_packets") >= least
+                           for end, least in goal.items()), limit,
+               f"traffic to {ends_}")
+
+
+def stuck(end, limit=10):
+    """Wait until sends of the end's QPs are posted and do not complete."""
+    def waiting():
+        return [qp.used for qp in end.port.hca.data_qps() if qp.used]
+
+    wait_until(lambda: (old := waiting()) and waiting() == old, limit,
+               f"sends of {end} that do not complete")
+
+
+def unheard(where, limit=10):
+    """
+    A function that waits until a MAD is lost at a port, from now on: somebody
+    asked the SA and has no answer.
+    """
+    before = where.counter("drop_fault")
+    return lambda: wait_until(lambda: where.counter("drop_fault") > before,
+                              limit, f"a question to the SA at {where}")
+
+
 def forget(pair):
     """Take a pair of ends down now."""
     for key, value in list(_pairs.items()):

@@ -201,6 +201,22 @@ def wait_until(check, limit=5, what="", interval=0.03, scale=True):
         interval = min(interval * 1.3, 0.25)
 
 
+def hold(seconds):
+    """
+    Let a state last that long, or see for so long that nothing happens.  It
+    is what the case is about; for all else there is wait_until().
+    """
+    time.sleep(seconds)
+
+
+def stagger(number, step=0.01):
+    """
+    Let a moment pass, another one for each @number, so that what comes next
+    meets different states of what is on its way.
+    """
+    time.sleep(number * step)
+
+
 def rtnl_exclusive_free(limit):
     """Seconds until somebody else gets the rtnl lock; fails after @limit."""
     begin = time.monotonic()
