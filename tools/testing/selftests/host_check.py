@@ -4,9 +4,11 @@
 
 import os
 import tempfile
+from importlib.machinery import SourceFileLoader
 
-from lib import ksft_eq, ksft_false, ksft_in, ksft_raises, ksft_true, main
-from lib import harness
+from lib import (ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises,
+                 ksft_true, main)
+from lib import groups, harness
 
 BOOT = "host"
 
@@ -14,10 +16,10 @@ BOOT = "host"
 class Record:
     """A reader with a tally, both fed by hand."""
 
-    def __init__(self, *names, again=False):
+    def __init__(self, *names):
         self.lines = []
         self.tally = harness.Tally(self.lines.append)
-        self.reader = harness.Reader(self.tally, names, again=again)
+        self.reader = harness.Reader(self.tally, names)
 
     def feed(self, text):
         for line in text.splitlines():
@@ -59,32 +61,6 @@ def test_failure():
     ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
     ksft_eq(rec.tally.status(), 1)
     ksft_in("# because", rec.lines)
-
-
-def test_second_turn():
-    """What failed is put off, not forgotten; what it said is shown."""
-    rec = Record("a.one", "a.two", again=True)
-    rec.feed("# run a.one\n# because\nnot ok 1 a.one\nok 2 a.two")
-    ksft_eq(rec.reader.finish(1), [])
-    ksft_eq(rec.results(), ["ok 1 a.two"])
-    ksft_in("# because", rec.lines)
-    ksft_eq((rec.tally.again, rec.tally.second_turns()),
-            (["a.one"], ["a.one"]))
-    second = harness.Reader(rec.tally, rec.tally.again)
-    second.feed("not ok 1 a.one")
-    ksft_eq(second.finish(1), [])
-    ksft_eq(rec.results(), ["ok 1 a.two", "not ok 2 a.one"])
-    ksft_eq((rec.tally.status(), rec.tally.second_turns()), (1, []))
-
-
-def test_no_second_turn():
-    """Leaks and complaints of the kernel have none."""
-    rec = Record("a.one", "a.teardown", "leaks_b.two", again=True)
-    rec.feed("ok 1 a.one\nnot ok 2 a.teardown\nnot ok 3 leaks_b.two")
-    rec.reader.finish(125, [("a.one", "WARNING: CPU: 0")])
-    ksft_eq(rec.tally.failures,
-            ["a.teardown", "leaks_b.two", "a.one:kernel-log"])
-    ksft_eq(rec.tally.again, [])
 
 
 def test_xfail_counts_as_passed():
@@ -155,6 +131,21 @@ def test_result_twice():
     rec = Record("a.one").feed("ok 1 a.one\nok 2 a.one")
     rec.reader.finish(0)
     ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
+
+
+def test_stood_still():
+    """Only a machine whose kernel said nothing at all may be the host's."""
+    path = os.path.join(os.path.dirname(os.path.dirname(
+        os.path.realpath(__file__))), "check")
+    check = SourceFileLoader("check", path).load_module()
+    with tempfile.TemporaryDirectory() as where:
+        ksft_false(check.spoke(where))
+        log = os.path.join(where, "console.log")
+        for text, spoke in (("SeaBIOS", False),
+                            ("[    0.000000] Linux version 6.12\n", True)):
+            with open(log, "w", encoding="ascii") as file:
+                file.write(text)
+            ksft_eq(check.spoke(where), spoke, text)
 
 
 def test_case_at():
@@ -238,13 +229,95 @@ def test_teardown():
         ["a_two.test_x", "a_two.teardown"]])
 
 
-def test_only():
-    """Exactly these cases, however names are alike."""
+GROUPED = """
+GROUPS = ("core", "life")
+WHY = "a reason"
+
+def test_x():
+    pass
+
+@timeout(3)
+@in_groups("scale")
+@ours_only(WHY)
+def test_y():
+    pass
+"""
+
+
+def write_text(directory, name, text):
+    with open(os.path.join(directory, name + ".py"), "w",
+              encoding="ascii") as file:
+        file.write(text)
+
+
+def test_groups():
+    """T=@group selects a group exactly; a file and a case may name theirs."""
     with tempfile.TemporaryDirectory() as where:
-        write_file(where, "a_one", {}, ["test_x", "test_xy"])
-        jobs = harness.make_jobs(harness.find_files(where),
-                                 only=["a_one.test_x"])
-    ksft_eq([job.names() for job in jobs], [["a_one.test_x"]])
+        write_text(where, "zz_one", GROUPED)
+        write_file(where, "events_two", {}, ["test_life"])
+        write_file(where, "events_two_three", {}, ["test_x"])
+        write_file(where, "wire_raw", {}, ["test_x"])
+        files = harness.find_files(where)
+
+        def names(pattern):
+            return sorted(name for job in harness.make_jobs(files, pattern)
+                          for name in job.names())
+
+        ksft_eq(names("@life"), ["events_two.test_life",
+                                 "events_two_three.test_x", "zz_one.test_x"])
+        ksft_eq(names("@scale"), ["zz_one.test_y"])
+        ksft_eq(names("@wire,zz_one.test_y"),
+                ["wire_raw.test_x", "zz_one.test_y"])
+        ksft_eq(len(names("@all")), 5)
+        ksft_eq(names("life"), ["events_two.test_life"])
+        with ksft_raises(groups.UnknownGroup):
+            names("zz_one,@nobody")
+    ksft_eq(files[-1].known, [("test_y", "ours_only", "a reason")])
+
+
+def test_unknown_group():
+    """A file in a group that nobody knows is an error."""
+    with tempfile.TemporaryDirectory() as where:
+        write_text(where, "zz_one", 'GROUPS = ("nobody",)\n')
+        with ksft_raises(groups.UnknownGroup):
+            harness.find_files(where)
+
+
+def test_longest_prefix():
+    """The longest prefix of a file's name says its groups."""
+    ksft_eq(groups.of_file("children_random"), ("scale", "children"))
+    ksft_eq(groups.of_file("children_randomly"), ("core", "children"))
+    ksft_eq(groups.of_file("life_anything"), ("core", "life"))
+    ksft_eq(groups.of_file("zz_anything"), ())
+
+
+def test_budgets():
+    """Each file has a group, and what a group states fits its budget."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    files = harness.find_files(here)
+    for file in files:
+        for case in file.cases:
+            ksft_true(file.groups_of(case), f"{file.name}.{case}: no group")
+    for name, group in groups.GROUPS.items():
+        jobs = harness.make_jobs(files, "@" + name, teardown=True)
+        ksft_true(jobs, f"somebody in @{name}")
+        ksft_le(round(groups.estimate(jobs, name) / 60, 1), group.minutes,
+                f"minutes of @{name}")
+
+
+def test_estimate():
+    """An estimate is when the last machine ends, slower where that is so."""
+    with tempfile.TemporaryDirectory() as where:
+        for number in range(3):
+            write_file(where, f"events_{number}x", {"hcas": 2 + number,
+                       "seconds": 100}, ["test_x"])
+        jobs = harness.make_jobs(harness.find_files(where))
+    one = 100 + harness.BOOT_SECONDS
+    ksft_eq(groups.makespan(jobs), 2 * one)
+    ksft_eq(groups.estimate(jobs, "core"),
+            groups.BUILD_SECONDS + groups.TAKEN * 2 * one)
+    ksft_eq(groups.estimate(jobs, "life"), groups.BUILD_SECONDS +
+            groups.TAKEN * groups.DEBUG * 2 * one)
 
 
 def test_bad_boot():

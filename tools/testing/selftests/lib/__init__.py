@@ -2,7 +2,7 @@
 """The library of the IPoIB self-tests: everything a test file needs."""
 
 from .ksft import (ExpectedFailure, Failed, Skip, defer, defer_ctx,
-                   expect_report, fixed_in_ours, ksft_eq,
+                   expect_report, fixed_in_ours, in_groups, ksft_eq,
                    ksft_false, ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_lt,
                    ksft_ne, ksft_not_in, ksft_pr, ksft_raises, ksft_true,
                    main, ours_differs, ours_only, run_cases, timeout)

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 
-from . import kunit
+from . import groups, kunit
 
 # What a test file may say in its BOOT dictionary, and what holds if not.
 BOOT_DEFAULTS = {
@@ -32,9 +32,18 @@ BOOT_DEFAULTS = {
 }
 
 
+# What a case says of the distribution's module, and what that means: in
+# lib/ksft.py.
+KNOWN_MARKS = {
+    "fixed_in_ours": "a defect of the distribution's module",
+    "ours_differs": "ours behaves otherwise by design",
+    "ours_only": "does not exist there; skipped",
+}
+
 # The last case of every machine: see lib/teardown.py.
 TEARDOWN = "teardown"
 TEARDOWN_SECONDS = 5
+BOOT_SECONDS = 15
 
 
 class TestFile:
@@ -52,6 +61,9 @@ class TestFile:
         self.boot = dict(BOOT_DEFAULTS)
         self.host = False
         self.kunit = False
+        self.groups = groups.of_file(self.name)
+        self.own_groups = {}    # of cases that name theirs
+        self.known = []         # (case, mark, reason): see KNOWN_MARKS
         for node in tree.body:
             if not isinstance(node, ast.Assign):
                 continue
@@ -62,6 +74,37 @@ class TestFile:
                 self.kunit = True
                 self.cases += kunit.cases(os.path.join(
                     os.path.dirname(path), ast.literal_eval(node.value)))
+            elif name == "GROUPS":
+                self.groups = groups.check(ast.literal_eval(node.value),
+                                           self.path)
+            elif name == "SECONDS":
+                self.boot["seconds"] = ast.literal_eval(node.value)
+        constants = {node.targets[0].id: node.value for node in tree.body
+                     if isinstance(node, ast.Assign) and
+                     isinstance(node.targets[0], ast.Name)}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in self.cases:
+                self._read_marks(node, constants)
+
+    def _read_marks(self, node, constants):
+        """What the decorators of a case say; their texts may have names."""
+        for mark in node.decorator_list:
+            if not isinstance(mark, ast.Call):
+                continue
+            name = getattr(mark.func, "id", "")
+            if name not in ("in_groups", *KNOWN_MARKS):
+                continue
+            args = [ast.literal_eval(constants.get(getattr(arg, "id", ""), arg))
+                    for arg in mark.args]
+            if name == "in_groups":
+                self.own_groups[node.name] = groups.check(
+                    args, f"{self.path}: {node.name}")
+            else:
+                self.known.append((node.name, name, args[0]))
+
+    def groups_of(self, case):
+        """The groups that a case is in."""
+        return self.own_groups.get(case, self.groups)
 
     def _set_boot(self, value):
         if value == "host":
@@ -89,12 +132,31 @@ def find_files(directory):
             if re.fullmatch(r"[a-z]+_\w+\.py", name)]
 
 
-def matches(pattern, file_name, case):
-    """Is a case selected by T=@pattern: part of its name, or a glob?"""
-    if not pattern:
+def words_of(pattern):
+    """The parts of T=@pattern."""
+    return re.split(r"[ ,]+", pattern.strip(" ,")) if pattern.strip(" ,") \
+        else []
+
+
+def check_pattern(pattern):
+    """Raises groups.UnknownGroup if T=@pattern names one."""
+    groups.check([word[1:] for word in words_of(pattern)
+                  if word.startswith("@") and word[1:] != groups.ALL], "T")
+
+
+def matches(pattern, file_name, case, in_groups=()):
+    """
+    Is a case selected by T=@pattern: a group of it, part of its name, or a
+    glob?
+    """
+    if not words_of(pattern):
         return True
     full = f"{file_name}.{case}"
-    for one in re.split(r"[ ,]+", pattern.strip(" ,")):
+    for one in words_of(pattern):
+        if one.startswith("@"):
+            if one[1:] in (groups.ALL, *in_groups):
+                return True
+            continue
         one = one.removesuffix(".py")
         if any(c in one for c in "*?["):
             if fnmatch.fnmatch(full, one) or fnmatch.fnmatch(file_name, one) \
@@ -118,7 +180,7 @@ class Job:
 
     def seconds(self):
         """About how long it takes."""
-        total = 0 if self.host else 15
+        total = 0 if self.host else BOOT_SECONDS
         for file, cases in self.files:
             share = len([c for c in cases if c != TEARDOWN]) / len(file.cases)
             total += file.boot["seconds"] * share
@@ -137,17 +199,17 @@ class Job:
         return " ".join([f"{self.boot['ipoib']} module", *said])
 
 
-def make_jobs(files, pattern="", kind="ours", most=150, teardown=False,
-              only=None):
+def make_jobs(files, pattern="", kind="ours", most=150, teardown=False):
     """
     Group files that want the same boot.  A group of more than @most seconds
     is divided, so that two machines can share it.  A @teardown ends each
-    machine.  @only these cases.
+    machine.
     """
+    check_pattern(pattern)
     jobs = {}
     for file in sorted(files, key=lambda f: not f.kunit):
-        cases = [c for c in file.cases if matches(pattern, file.name, c)
-                 and (only is None or f"{file.name}.{c}" in only)]
+        cases = [c for c in file.cases
+                 if matches(pattern, file.name, c, file.groups_of(c))]
         if not cases:
             continue
         if file.host:
@@ -192,16 +254,8 @@ class Tally:
         self.number = 0
         self.passed = self.failed = self.skipped = 0
         self.failures = []
-        self.again = []         # cases that get a second turn
         self.took = {}
         self.lock = threading.Lock()
-
-    def put_off(self, name, remarks=()):
-        """A case failed and gets a second turn; what it said is shown now."""
-        with self.lock:
-            for line in [*remarks, f"{name} failed; it runs once more, alone"]:
-                self.write(f"# {line}" if line else "#")
-            self.again.append(name)
 
     def case(self, good, name, directive="", remarks=()):
         """A case ended."""
@@ -228,24 +282,9 @@ class Tally:
         return (f"{self.passed} passed, {self.failed} failed, "
                 f"{self.skipped} skipped")
 
-    def second_turns(self):
-        """The cases that passed at their second turn only."""
-        return [name for name in self.again if name not in self.failures]
-
     def status(self):
         """What to exit with: nothing failed, and something was done."""
         return 0 if self.failed == 0 and self.number > 0 else 1
-
-
-# An emulated machine beside others may be late with anything, so a case that
-# failed has a second turn, alone.  Not so what searches for leaks: one that
-# does not come back is one all the same.  Nor, ever, a complaint of the kernel.
-MOST_AGAIN = 6
-
-
-def has_second_turn(name):
-    """May a case (file.case) that failed run once more?"""
-    return not name.startswith("leaks_") and not name.endswith("." + TEARDOWN)
 
 
 RESULT = re.compile(r"^(ok|not ok) \d+ (?:- )?(\S+)(?: # (.*))?$")
@@ -256,12 +295,11 @@ TIME = re.compile(r"^# time (\S+) ([\d.]+)$")
 class Reader:
     """
     Reads the output of one machine.  Every case that is expected gets exactly
-    one result, whatever the machine does; with @again, a case that failed is
-    left to the tally, which knows what a second turn is for.
+    one result, whatever the machine does.
     """
 
-    def __init__(self, tally, expected, prefix="", again=False):
-        self.tally, self.prefix, self.again = tally, prefix, again
+    def __init__(self, tally, expected, prefix=""):
+        self.tally, self.prefix = tally, prefix
         self.left = list(expected)
         self.done = []
         self.running = None
@@ -289,11 +327,8 @@ class Reader:
             else:
                 self.left.remove(name)
                 self.done.append(name)
-                if verdict != "ok" and self.again and has_second_turn(name):
-                    self.tally.put_off(self.prefix + name, self.remarks)
-                else:
-                    self.tally.case(verdict == "ok", self.prefix + name,
-                                    directive or "", self.remarks)
+                self.tally.case(verdict == "ok", self.prefix + name,
+                                directive or "", self.remarks)
             self.running, self.remarks = None, []
             return
         if line.startswith(("KTAP version", "1..")):
@@ -334,9 +369,8 @@ class Reader:
                     f"did not run: the machine ended (status {status})"])
                 self.remarks = []
             return []
-        failed = {*self.tally.failures, *self.tally.again}
-        bad = failed & {*self.done, *(self.prefix + n for n in self.done)} or \
-            self.strange
+        bad = {*self.tally.failures} & {
+            *self.done, *(self.prefix + n for n in self.done)} or self.strange
         if status and not left and not status_explained and not bad:
             self.tally.case(False, f"{self.prefix}boot", "", [
                 *self.remarks[-20:], f"the machine ended with status {status} "

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The groups of test files, what each may cost, and who belongs to which.
+
+T=@NAME of tools/testing/check selects a group.  A file is in the groups that
+it names itself:
+
+    GROUPS = ("core", "life")
+
+or else in those of the longest prefix of its name in BY_PREFIX.  A case may
+name its own with @in_groups("scale").
+"""
+
+import collections
+
+# What a budget is for: machines at a time, and seconds to build first.
+AT_ONCE = 2
+BUILD_SECONDS = 60
+# What files state is what they take at most; of the sum, a run of everything on
+# two CPUs took so much ("check --times" says it of each file).
+TAKEN = 0.55
+# How many times longer machines of the debug kernel take, as measured
+DEBUG = 7
+
+Group = collections.namedtuple("Group", "minutes slower about")
+
+# minutes: the budget, on 2 CPUs; slower: of a kernel so many times slower
+GROUPS = {
+    "core": Group(20, 1, "what every change has to pass: make check"),
+    "life": Group(30, DEBUG, "life cycle, teardown, faults: DEBUG=1"),
+    "fabric": Group(10, 1, "the simulated fabric itself"),
+    "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
+    "scale": Group(30, 1, "many HCAs, peers, children; long random sequences"),
+    "offload": Group(15, 1, "checksums, segmentation, who forwards them"),
+    "wire": Group(10, 1, "packets that no decent peer sends"),
+    "interop": Group(15, 1, "beside and against the distribution's module"),
+    "children": Group(30, 1, "child interfaces"),
+    "connected": Group(30, 1, "connected mode"),
+    "datagram": Group(20, 1, "datagram mode"),
+    "tools": Group(10, 1, "the test tools themselves, and unit tests"),
+}
+DEFAULT = "core"
+ALL = "all"         # T=@all: every case
+
+BY_PREFIX = {
+    "bench": ("core", "tools"),
+    "children": ("core", "children"),
+    "children_limits": ("children", "scale"),
+    "children_random": ("scale", "children"),
+    "children_scale": ("scale", "children"),
+    "connected": ("core", "connected"),
+    "connected_forged": ("core", "connected", "wire"),
+    "connected_hcas": ("connected", "hcas"),
+    "connected_load": ("connected", "scale"),
+    "connected_many": ("connected", "scale"),
+    "connected_offload": ("core", "connected", "offload"),
+    "datagram": ("core", "datagram"),
+    "datagram_caps": ("core", "datagram", "hcas"),
+    "datagram_tso": ("core", "datagram", "offload"),
+    "defects": ("core", "interop"),
+    "events": ("core", "life"),
+    "fabric": ("fabric",),
+    "faults": ("core", "life"),
+    # The kernel of the core has no fault injection.
+    "faults_memory": ("life",),
+    "flood": ("core", "scale"),
+    "fuzz": ("wire",),
+    "host": ("core", "tools"),
+    "interop": ("core", "interop"),
+    "kunit": ("core", "tools", "life"),
+    "leaks": ("life",),
+    "life": ("core", "life"),
+    "limits": ("core", "scale"),
+    "netlink": ("core", "children"),
+    "offload": ("core", "offload"),
+    "queues": ("core", "datagram"),
+    "scale": ("scale",),
+    "traffic": ("core", "offload"),
+    "wire": ("core", "wire"),
+}
+
+
+class UnknownGroup(ValueError):
+    """Nobody knows a group of that name."""
+
+
+def check(names, where):
+    """@names as a tuple, if all of them are groups."""
+    for name in names:
+        if name not in GROUPS:
+            raise UnknownGroup(f"{where}: there is no group '{name}', but "
+                               + ", ".join(GROUPS))
+    return tuple(names)
+
+
+def of_file(name):
+    """The groups of a file that names none: by the longest prefix, or none."""
+    fitting = [prefix for prefix in BY_PREFIX
+               if name == prefix or name.startswith(prefix + "_")]
+    return BY_PREFIX[max(fitting, key=len)] if fitting else ()
+
+
+def makespan(jobs, at_once=AT_ONCE):
+    """Seconds until the last of the jobs ends, longest first."""
+    ends = [0.0] * at_once
+    for job in sorted(jobs, key=lambda j: (not j.host, -j.seconds())):
+        ends[ends.index(min(ends))] += job.seconds()
+    return max(ends)
+
+
+def estimate(jobs, group, at_once=AT_ONCE):
+    """Seconds that jobs of a group take on the kernel its budget is for."""
+    return BUILD_SECONDS + \
+        TAKEN * GROUPS[group].slower * makespan(jobs, at_once)
