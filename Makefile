@@ -194,6 +194,9 @@ bench:
 build-all-kernels: setup
 	@tools/testing/build-all-kernels
 
+release-check:
+	@tools/testing/release-check $(ONLY)
+
 unit:
 	@$(MAKE) -s -C tools/testing/unit
 
@@ -222,13 +225,16 @@ help:
 	@echo 'make build-all-kernels  build for all of these kernels, and within the'
 	@echo '                  newest one'"'"'s source tree; a warning is an error'
 	@echo 'make demo         two hosts on a simulated fabric, shown to a person'
-	@echo 'make check        run the tests; T=NAME selects some, IPOIB=stock tests the'
-	@echo '                  module of the distribution, KERNEL=6.1 or newest another'
-	@echo '                  kernel'
+	@echo 'make check        run the core of the tests; T=NAME selects some, T=@GROUP a'
+	@echo '                  group, T=@all all; IPOIB=stock tests the module of the'
+	@echo '                  distribution, KERNEL=6.1 or newest another kernel'
 	@echo 'make check DEBUG=1     run them on a kernel with everything that finds'
 	@echo '                  defects: KASAN, lockdep, kmemleak and others'
 	@echo 'make check COVERAGE=1  say which lines of the driver the tests run; report'
 	@echo '                  in build/coverage'
+	@echo 'make release-check     all that a release has to pass, in pieces of at most 45'
+	@echo '                  minutes; called again it goes on where it was ended;'
+	@echo '                  ONLY=PIECE selects some'
 	@echo 'make bench        measure it beside the module of the distribution; table, and'
 	@echo '                  report.html in build/bench; about 20 minutes, QUICK=1 about 5,'
 	@echo '                  BASE=REV compares with another revision of this driver'
@@ -242,6 +248,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) load setup check bench build-all-kernels unit demo shell install clean help
+.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit demo shell install clean help
 
 endif
