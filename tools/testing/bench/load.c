@@ -4,16 +4,34 @@
  *
  *	load udp  NS1 NS2 ADDRESS SIZE COUNT	batches of 32, sent and received in
  *						turn: nothing is lost or waited for
- *	load flood NS1 NS2 ADDRESS SIZE SECONDS WINDOW
+ *	load flood NS1 NS2 ADDRESS SIZE SECONDS WINDOW [ROOM]
  *						a thread that sends and one that
  *						receives, at most WINDOW on their
- *						way; 0: as fast as the sender can
+ *						way; 0: as fast as the sender can.
+ *						ROOM: bytes of send buffer; 0 or
+ *						none: the default
+ *	load windows NS1 NS2 ADDRESS SIZE MS ROOM
+ *						the same without a window and until
+ *						it is killed: a line [NS, COUNT] each
+ *						MS, the time and how many came since
+ *						the line before; errors of the sender
+ *						are waited out
+ *	load held NS1 NS2 ADDRESS SIZE COUNT BURSTS
+ *						bursts of COUNT to a socket with the
+ *						default receive buffer that nobody
+ *						reads meanwhile; how many it holds
  *	load rr   NS1 NS2 ADDRESS COUNT SECONDS	requests and answers of one octet,
  *						until COUNT or SECONDS (0: no limit)
  *	load peers NS COUNT SECONDS GAP NSR...	datagrams to the addresses of standard
  *						input, which hosts NSR take for
  *						local: COUNT to each at once, then
  *						for SECONDS one each GAP ms
+ *	load forge NS DEV LLADDR IPV4 OWN RATE SECONDS
+ *						ARP requests for IPV4 to the host at
+ *						LLADDR, RATE a second, each from
+ *						another hardware address: half of
+ *						them with the GID of OWN and another
+ *						QPN, half with a GID that nobody has
  *	load mark on|off			for tools/testing/bench/profile
  *
  * from network namespace NS1 to ADDRESS in NS2.  The result is one line of JSON.
@@ -25,12 +43,17 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/types.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +67,7 @@
 #define UDP_PORT	5203
 #define RR_PORT		5204
 #define RR_WARM_UP	100
+#define ROOM		(8 << 20)
 
 /* A latency histogram: each power of two in so many parts */
 #define HIST_PARTS	64
@@ -58,6 +82,8 @@ struct batch {
 static struct batch tx_batch, rx_batch;
 static atomic_ullong sent, received;
 static atomic_bool stop;
+/* Errors of the network are waited out. */
+static bool patient;
 
 static __u64 now_ns(void)
 {
@@ -131,11 +157,20 @@ static void batch_init(struct batch *batch, size_t size)
 	}
 }
 
-/* A pair of sockets for datagrams, the first one connected to the second. */
-static void udp_pair(char **arg, size_t size, int *tx, int *rx)
+/* Bytes of a socket's buffer, beyond what the system allows; 0: the default */
+static void give_room(int fd, int option, int room)
+{
+	if (room && setsockopt(fd, SOL_SOCKET, option, &room, sizeof(room)))
+		err(1, "setsockopt");
+}
+
+/*
+ * A pair of sockets for datagrams, the first one connected to the second, which
+ * has so much room.
+ */
+static void udp_pair(char **arg, size_t size, int room, int *tx, int *rx)
 {
 	const struct timeval limit = { .tv_sec = 1 };
-	const int room = 8 << 20;
 	struct sockaddr_storage to;
 	socklen_t len = parse_address(arg[2], UDP_PORT, &to);
 
@@ -147,8 +182,8 @@ static void udp_pair(char **arg, size_t size, int *tx, int *rx)
 	*rx = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*rx < 0 || bind(*rx, (struct sockaddr *)&to, len))
 		err(1, "bind");
-	if (setsockopt(*rx, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) ||
-	    setsockopt(*rx, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
+	give_room(*rx, SO_RCVBUFFORCE, room);
+	if (setsockopt(*rx, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
 		err(1, "setsockopt");
 	enter(arg[0]);
 	*tx = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -165,6 +200,10 @@ static int send_batch(int fd, int count)
 
 		if (ret < 0 && errno == ENOBUFS)
 			return done;
+		if (ret < 0 && patient) {
+			usleep(1000);
+			return done;
+		}
 		if (ret < 0)
 			err(1, "sendmmsg");
 		done += ret;
@@ -177,7 +216,7 @@ static int receive_batch(int fd, int count)
 {
 	int ret = recvmmsg(fd, rx_batch.msgs, count, MSG_WAITFORONE, NULL);
 
-	if (ret < 0 && errno != EAGAIN)
+	if (ret < 0 && errno != EAGAIN && !patient)
 		err(1, "recvmmsg");
 	return ret < 0 ? 0 : ret;
 }
@@ -188,7 +227,7 @@ static int udp(char **arg)
 	__u64 begin = 0, last, done = 0, lost = 0;
 	int tx, rx;
 
-	udp_pair(arg, strtoul(arg[3], NULL, 0), &tx, &rx);
+	udp_pair(arg, strtoul(arg[3], NULL, 0), ROOM, &tx, &rx);
 	/* The first eighth warms up. */
 	for (__u64 n = 0; n < count + count / 8; n += BATCH) {
 		int left;
@@ -249,18 +288,26 @@ static void *flood_receiver(void *arg)
 	return NULL;
 }
 
-static int flood(char **arg)
+/* Sockets for it, with so much room to send from, and its threads */
+static void flood_start(char **arg, int room, pthread_t *threads)
+{
+	static int tx, rx;
+
+	udp_pair(arg, strtoul(arg[3], NULL, 0), ROOM, &tx, &rx);
+	give_room(tx, SO_SNDBUFFORCE, room);
+	if (pthread_create(&threads[0], NULL, flood_sender, &tx) ||
+	    pthread_create(&threads[1], NULL, flood_receiver, &rx))
+		errx(1, "pthread_create");
+}
+
+static int flood(char **arg, int room)
 {
 	__u64 begin, tx_begin, rx_begin, took, tx_done, rx_done;
 	double seconds = atof(arg[4]);
 	pthread_t threads[2];
-	int tx, rx;
 
 	window = strtoull(arg[5], NULL, 0);
-	udp_pair(arg, strtoul(arg[3], NULL, 0), &tx, &rx);
-	if (pthread_create(&threads[0], NULL, flood_sender, &tx) ||
-	    pthread_create(&threads[1], NULL, flood_receiver, &rx))
-		errx(1, "pthread_create");
+	flood_start(arg, room, threads);
 	usleep(300000);
 	begin = now_ns();
 	tx_begin = sent;
@@ -274,6 +321,58 @@ static int flood(char **arg)
 		pthread_join(threads[i], NULL);
 	printf("{\"sent\": %llu, \"packets\": %llu, \"ns\": %llu}\n",
 	       tx_done, rx_done, took);
+	return 0;
+}
+
+static int windows(char **arg)
+{
+	__u64 each = strtoull(arg[4], NULL, 0) * 1000000;
+	__u64 now, due = now_ns() + each, before = 0;
+	pthread_t threads[2];
+
+	patient = true;
+	flood_start(arg, atoi(arg[5]), threads);
+	for (;; due += each) {
+		__u64 count;
+
+		now = now_ns();
+		if (due > now)
+			usleep((due - now) / 1000);
+		count = received;
+		printf("[%llu, %llu]\n", now_ns(), count - before);
+		if (fflush(stdout))
+			return 1;
+		before = count;
+	}
+}
+
+/* How many of a burst a socket holds that nobody reads meanwhile */
+static int held_burst(char **arg, size_t size, int count)
+{
+	int tx, rx, done = 0;
+
+	udp_pair(arg, size, 0, &tx, &rx);
+	send_batch(tx, count);
+	usleep(100000);
+	while (done < count && recv(rx, rx_batch.octets[0], size, MSG_DONTWAIT) >= 0)
+		done++;
+	close(tx);
+	close(rx);
+	return done;
+}
+
+static int held(char **arg)
+{
+	size_t size = strtoul(arg[3], NULL, 0);
+	int count = atoi(arg[4]), bursts = atoi(arg[5]);
+	__u64 done = 0;
+
+	if (count < 1 || count > BATCH || bursts < 1)
+		errx(1, "%d bursts of %d?", bursts, count);
+	held_burst(arg, size, count);	/* has a connection made */
+	for (int n = 0; n < bursts; n++)
+		done += held_burst(arg, size, count);
+	printf("{\"sent\": %d, \"held\": %llu}\n", bursts * count, done);
 	return 0;
 }
 
@@ -552,12 +651,121 @@ static int peers_run(char **arg, int num_ns)
 	return 0;
 }
 
+#define LLADDR_LEN	20
+#define GID_AT		4
+#define GUID_AT		12
+/* As many senders as no neighbour table minds */
+#define FORGED_FIRST	101
+#define FORGED_SENDERS	100
+
+/* RFC 4391, section 9.1 */
+struct ib_arp {
+	struct arphdr head;
+	__u8 sender[LLADDR_LEN];
+	__u8 sender_ip[4];
+	__u8 target[LLADDR_LEN];
+	__u8 target_ip[4];
+} __attribute__((packed));
+
+static void parse_lladdr(const char *text, __u8 *to)
+{
+	for (int i = 0; i < LLADDR_LEN; i++, text += 3)
+		if (sscanf(text, "%2hhx", &to[i]) != 1)
+			errx(1, "%s is no hardware address", text);
+}
+
+/* A socket, and messages of @tx_batch that go from it to a hardware address */
+static int forge_socket(const char *dev, const __u8 *lladdr)
+{
+	static struct {
+		struct sockaddr_ll ll;
+		__u8 more[LLADDR_LEN];
+	} to;
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		err(1, "packet socket");
+	to.ll.sll_family = AF_PACKET;
+	to.ll.sll_protocol = htons(ETH_P_ARP);
+	to.ll.sll_ifindex = if_nametoindex(dev);
+	to.ll.sll_halen = LLADDR_LEN;
+	memcpy((char *)&to + offsetof(struct sockaddr_ll, sll_addr), lladdr,
+	       LLADDR_LEN);
+	batch_init(&tx_batch, sizeof(struct ib_arp));
+	for (int i = 0; i < BATCH; i++) {
+		tx_batch.msgs[i].msg_hdr.msg_name = &to;
+		tx_batch.msgs[i].msg_hdr.msg_namelen =
+			offsetof(struct sockaddr_ll, sll_addr) + LLADDR_LEN;
+	}
+	return fd;
+}
+
+/* A request like no other: @number is in the QPN and, if odd, in the GUID. */
+static void forge_one(struct ib_arp *arp, const __u8 *own, const __u8 *ip,
+		      __u32 number)
+{
+	__u32 qpn = htonl(number & 0xffffff), low = htonl(number);
+
+	arp->head.ar_hrd = htons(ARPHRD_INFINIBAND);
+	arp->head.ar_pro = htons(ETH_P_IP);
+	arp->head.ar_hln = LLADDR_LEN;
+	arp->head.ar_pln = 4;
+	arp->head.ar_op = htons(ARPOP_REQUEST);
+	memcpy(arp->sender, &qpn, sizeof(qpn));
+	memcpy(arp->sender + GID_AT, own + GID_AT, LLADDR_LEN - GID_AT);
+	if (number & 1) {
+		memset(arp->sender + GUID_AT, 0x5a, 4);
+		memcpy(arp->sender + GUID_AT + 4, &low, sizeof(low));
+	}
+	memset(arp->target, 0, sizeof(arp->target));
+	memcpy(arp->target_ip, ip, 4);
+	memcpy(arp->sender_ip, ip, 4);
+	arp->sender_ip[3] = FORGED_FIRST + number % FORGED_SENDERS;
+}
+
+static int forge(char **arg)
+{
+	__u64 rate = strtoull(arg[5], NULL, 0), number = 0x10000, begin, end;
+	__u8 lladdr[LLADDR_LEN], own[LLADDR_LEN], ip[4];
+	int fd;
+
+	parse_lladdr(arg[2], lladdr);
+	parse_lladdr(arg[4], own);
+	if (inet_pton(AF_INET, arg[3], ip) != 1 || !rate)
+		errx(1, "%s a second to %s?", arg[5], arg[3]);
+	enter(arg[0]);
+	fd = forge_socket(arg[1], lladdr);
+	patient = true;
+	begin = now_ns();
+	end = begin + strtoull(arg[6], NULL, 0) * 1000000000;
+	for (__u64 n = 0; ; n += BATCH) {
+		__u64 due = begin + n * 1000000000 / rate, now = now_ns();
+
+		if (now >= end)
+			break;
+		if (due > now + 1000000)
+			usleep((due - now) / 1000);
+		for (int i = 0; i < BATCH; i++)
+			forge_one((struct ib_arp *)tx_batch.octets[i], own, ip,
+				  number++);
+		sent += send_batch(fd, BATCH);
+	}
+	printf("{\"sent\": %llu, \"ns\": %llu}\n", sent, now_ns() - begin);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 7 && !strcmp(argv[1], "udp"))
 		return udp(argv + 2);
-	if (argc == 8 && !strcmp(argv[1], "flood"))
-		return flood(argv + 2);
+	if ((argc == 8 || argc == 9) && !strcmp(argv[1], "flood"))
+		return flood(argv + 2, argc == 9 ? atoi(argv[8]) : 0);
+	if (argc == 8 && !strcmp(argv[1], "windows"))
+		return windows(argv + 2);
+	if (argc == 8 && !strcmp(argv[1], "held"))
+		return held(argv + 2);
+	if (argc == 9 && !strcmp(argv[1], "forge"))
+		return forge(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "rr"))
 		return rr(argv + 2);
 	if (argc >= 7 && !strcmp(argv[1], "peers"))
@@ -566,5 +774,6 @@ int main(int argc, char **argv)
 		mark(!strcmp(argv[2], "on"));
 		return 0;
 	}
-	errx(2, "load {udp|flood|rr} NS1 NS2 ADDRESS ... or load mark {on|off}");
+	errx(2, "load {udp|flood|windows|held|rr} NS1 NS2 ADDRESS ..., load forge ... "
+		"or load mark {on|off}");
 }
