@@ -11,6 +11,8 @@ import time
 
 ENDS = (('h1', '10.9.0.1', 'fd09::1'), ('h2', '10.9.0.2', 'fd09::2'))
 CONNECTED_MTU = 65520
+# Kinds of pairs with two drivers, and the modules beside the distribution's
+MIXED = {'mixed': 'interop', 'mixed-base': 'interop-base'}
 # tools/testing/bench/load, when a profile is taken
 MARKER = None
 
@@ -28,6 +30,21 @@ def result(load, net, hca, clock, who, value):
     """Hand a figure to tools/testing/bench/bench; rows.py has the names."""
     print('@ ' + json.dumps({'load': load, 'net': net, 'hca': hca, 'clock': clock,
                              'who': who, 'value': value}), flush=True)
+
+
+def unable(load, net, hca, clock, who, why):
+    """Say that @who has no such figure: what it lacks is no regression."""
+    print('@ ' + json.dumps({'load': load, 'net': net, 'hca': hca, 'clock': clock,
+                             'who': who, 'value': None, 'why': why}), flush=True)
+
+
+def whom(words):
+    """
+    The words WHO and WHO=MODULE of a command line: whom, in turn, and modules
+    by whose they are.  The distribution's (stock) needs no file.
+    """
+    return ([word.partition('=')[0] for word in words],
+            dict(word.split('=', 1) for word in words if '=' in word))
 
 
 def mark(word):
@@ -77,8 +94,8 @@ def namespaces(*pairs):
 def load(kind, modules, count=2):
     """
     Load the driver of that kind: the distribution's (stock), one by its file,
-    or "mixed", the distribution's on the first HCA and ours on the second.  The
-    interfaces.
+    or "mixed", the distribution's on the first HCA and ours on the second
+    ("mixed-base": the base).  The interfaces.
     """
     if kind in modules:
         sh('modprobe', '-a', 'ib_core', 'ib_cm')
@@ -86,18 +103,18 @@ def load(kind, modules, count=2):
     else:
         sh('modprobe', 'ib_ipoib')
     names = [f'ib{n}' for n in range(count)]
-    if kind != 'mixed':
+    if kind not in MIXED:
         wait('the interfaces', lambda: set(names) <= set(links()))
         return names
     sh('modprobe', 'ib_cm')
-    sh('insmod', modules['interop'], 'ignore_devices=ibdevsim0')
+    sh('insmod', modules[MIXED[kind]], 'ignore_devices=ibdevsim0')
     wait('the interfaces', lambda: 'ipoib_interop' in links().values())
     return ['ib0', *(name for name, kind in links().items()
                      if kind == 'ipoib_interop')]
 
 
 def unload(kind):
-    if kind == 'mixed':
+    if kind in MIXED:
         sh('rmmod', 'ib_ipoib_interop')
     sh('rmmod', 'ib_ipoib')
 

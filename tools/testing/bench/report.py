@@ -34,7 +34,7 @@ td.t, th.t { text-align: left }
             border-radius: .4em; border: 1px solid #ccc }
 """
 CLASSES = {"aim": "aim", "must": "must", "NOT MET": "bad", "worse": "bad",
-           "better": "aim", "not measured": "none"}
+           "better": "aim", "not measured": "none", "new": "none"}
 
 
 def svg(figure):
@@ -244,7 +244,8 @@ def page(results):
     if results.get("quick") or results.get("smoke"):
         out.append("<p>A quick run: few samples, not every configuration.</p>")
     out += [f'<p class=bad>{html.escape(text)}</p>'
-            for text in table.failures(results) + table.doubts(results)]
+            for text in table.failures(results) + table.gaps(figures) +
+            table.doubts(results)]
     out.append("<p>Both drivers ran in turn in the same virtual machines on the "
                "same simulated HCAs. S is the stack without a driver (a veth pair), "
                "H what the HCAs' verbs take for the same packets. Figures compare "

@@ -6,7 +6,8 @@ A figure is named LOAD/NET/HCA/CLOCK, for instance "tcp4/2044/lso/icount":
     LOAD   what was sent, a key of LOADS
     NET    the MTU of datagram mode, 2044 or 4092, "conn" for connected mode, or
            "-" where it makes no difference
-    HCA    "lso" with large send and checksum offload, "plain" without, or "-"
+    HCA    "lso" with large send and checksum offload, "plain" without, "nomod" as
+           "lso" but without moderation of completions, or "-"
     CLOCK  "icount": guest instructions on one CPU, "wall": time
 
 and has samples of several: "ours", "stock" (the distribution's module), "base"
@@ -53,6 +54,18 @@ LOADS = {
     "wedged-unload": ("unload, data QPs wedged and SA silent", "", "s"),
     "wedged-special-close": ("close, QP0/1 wedged too", "", "s"),
     "wedged-special-mode": ("mode switch, QP0/1 wedged too", "", "s"),
+    "wedged-children": ("close and unload, 200 children, wedged", "", "s"),
+    "large": ("60,000-byte datagrams one way", "", "MB/s"),
+    "large-room": ("60,000-byte datagrams, 8 MB send buffer", "", "MB/s"),
+    "held": ("8,000-byte datagrams held, of 30", "", "held"),
+    "fwd-udp": ("64-byte datagrams to veth", "instr", "packets/s"),
+    "fwd-udp-back": ("64-byte datagrams from veth", "instr", "packets/s"),
+    "fwd-tcp": ("TCP to veth", "instr/KiB", "Mbit/s"),
+    "fwd-tcp-back": ("TCP from veth", "instr/KiB", "Mbit/s"),
+    "restart": ("full rate after a peer's restart", "", "s"),
+    "forged-rate": ("forged ARP requests", "", "per s"),
+    "forged-memory": ("forged ARP requests, memory at most", "", "KiB"),
+    "forged-answer": ("forged ARP requests, a new host answered", "", "s"),
     "incast-lost": ("8 senders into 1, lost connections", "", "connections"),
     "incast": ("8 senders into 1, goodput", "", "Mbit/s"),
     "conn-memory": ("memory of a connection, SRQ", "", "KiB"),
@@ -61,6 +74,13 @@ LOADS = {
 LESS = ("us", "ms", "KiB", "CPU ms", "s", "ns", "connections", "datagrams",
         "queries")
 LESS_LOADS = ("child-runs",)
+# Loads with figures of other names than their own, on two CPUs or anyway
+FIGURES_OF = {
+    "rr": ("rr",), "p99": ("rr-p99",), "other": ("from-other", "to-other"),
+    "large": ("large", "large-room"),
+    "forward": ("fwd-udp", "fwd-tcp", "fwd-udp-back", "fwd-tcp-back"),
+}
+FIGURES_BY_CLOCK = {"rr": ("rr-idle-p99",)}
 
 TITLES = {
     "1": "instructions beyond S + H, 64-octet datagram",
@@ -87,10 +107,23 @@ TITLES = {
     "21": "idle children",
     "22": "close, switch, unload when the HCA is wedged",
     "23": "S / ours, TCP",
+    "24": "large one-way UDP, default send buffer",
+    "24b": "large one-way UDP, default send buffer and a large one",
+    "25": "datagrams held by a default receive buffer",
+    "26": "all instructions of a datagram, connected",
+    "27": "forwarding between the fabric and veth",
+    "28": "full rate after a peer's restart",
+    "29": "a flood of forged ARP requests",
 }
 
 # What differs by less than this is noise whatever the samples say.
 NOISE = {"icount": 0.01, "wall": 0.03}
+# By less than this in its unit: steps of the clock, of samples, of page blocks.
+# The rate of forged requests is the forger's, and is only told.
+RESOLUTION = {"restart": 0.25, "forged-answer": 0.1, "forged-memory": 2048,
+              "forged-rate": float("inf"), "held": 0.5, "wedged-children": 0.25,
+              "wedged-close": 0.1, "wedged-mode": 0.1, "wedged-unload": 0.1,
+              "wedged-special-close": 0.1, "wedged-special-mode": 0.1}
 # Octets of TCP payload in a packet, with time stamps; of IPv6, 20 less
 TCP_PAYLOAD = {"2044": 1992, "4092": 4040, "conn": 65468}
 VERBS_LOAD = {"2044": "ud2048", "4092": "ud4096", "conn": "rc65536"}
@@ -115,17 +148,29 @@ def title_of(key):
     """A figure as a person calls it."""
     load, net, hca, _ = parts(key)
     where = {"conn": "connected", "-": ""}.get(net, net)
-    offload = {"lso": "offloads", "plain": "no offloads", "-": ""}[hca]
-    if net == "conn":
+    offload = {"lso": "offloads", "plain": "no offloads", "nomod": "no moderation",
+               "-": ""}[hca]
+    if net == "conn" and hca != "nomod":
         offload = ""
     return ", ".join(word for word in (LOADS[load][0], where, offload) if word)
 
 
-class Figures:
-    """Samples by figure and by whom they are of."""
+def figures_of(load, clock):
+    """The names of the figures that a load has."""
+    more = FIGURES_BY_CLOCK.get(load, ()) if clock == "wall" else ()
+    return FIGURES_OF.get(load, (load,)) + more
 
-    def __init__(self, samples=None):
+
+class Figures:
+    """
+    Samples by figure and by whom they are of; @expected are pairs of the two that
+    the machines were to measure, @unable those that the base is too old for.
+    """
+
+    def __init__(self, samples=None, expected=(), unable=()):
         self.samples = samples or {}
+        self.expected = [tuple(pair) for pair in expected]
+        self.unable = {tuple(pair) for pair in unable}
         self.reference = "stock"
 
     def add(self, key, who, value):
@@ -133,6 +178,11 @@ class Figures:
 
     def of(self, key, who):
         return self.samples.get(key, {}).get(who, [])
+
+    def missing(self):
+        """What was to be measured and was not: pairs of a figure and whose it is."""
+        return [(key, who) for key, who in self.expected
+                if not self.of(key, who) and (key, who) not in self.unable]
 
     def median(self, key, who):
         """The median, or None if nobody measured it."""
@@ -153,6 +203,10 @@ class Figures:
     def noise(self, key, *whom):
         """Differences up to this, relative, mean nothing."""
         floor = NOISE[parts(key)[3]]
+        step = RESOLUTION.get(parts(key)[0], 0)
+        first = self.median(key, whom[0])
+        if step:
+            floor = max(floor, step / abs(first) if first else 0)
         return max(floor, sum(self.spread(key, who) for who in whom))
 
     def stack(self, key):
@@ -168,7 +222,7 @@ class Figures:
         def verbs(name):
             return self.median(f"{name}/-/{hca}/icount", "verbs")
 
-        if load in ("udp64", "udp1400"):
+        if load in ("udp64", "udp1400") and net != "conn":
             return verbs("ud" + load[3:])
         if load == "rr":
             one = verbs("ud64-single")
@@ -221,6 +275,13 @@ def of_stack(figures, key):
     """S by ours."""
     ours, stack = figures.median(key, "ours"), figures.stack(key)
     return None if ours is None or stack is None else stack / ours
+
+
+def of_room(figures, key):
+    """Ours with the default send buffer by ours with a large one."""
+    ours = figures.median(key, "ours")
+    room = figures.median(key.replace("large/", "large-room/"), "ours")
+    return None if ours is None or not room else ours / room
 
 
 def absolute(figures, key):
@@ -291,7 +352,9 @@ TARGETS = [
     *_both("8", "to-other", ("conn",), ("lso",), 1.0, 1.4),
     *_both("8", "from-other", ("conn",), ("lso",), 1.0, 1.4),
     *_both("9", "mss1460", ("conn",), ("lso",), 2, 6),
-    *_both("10", "rr", ("2044", "conn"), ("lso",), 1.1, 1.3),
+    *_both("10", "rr", ("2044",), ("lso",), 1.1, 1.3),
+    Target("10", "rr/conn/lso/icount", times_better, ">=", 1.1, 1.3),
+    Target("10", "rr/conn/lso/wall", times_better, ">=", 1.1, 1.25),
     Target("11", "rr-p99/2044/lso/wall", cost, "<=", 0.33, 0.1),
     Target("12", "flow2-pairs/2044/lso/wall", scaling_of_stack, ">=", 0.85, 0.95),
     Target("12b", "flow2-pair/2044/lso/wall", scaling, ">=", 1.3, 1.7),
@@ -317,13 +380,27 @@ TARGETS = [
     Target("21", "child-runs/-/-/wall", cost, "<=", 1 / 50, 0),
     *[Target("22", f"wedged-{what}/-/-/wall", absolute, "<=", 5, 2) for what in
       ("close", "mode", "unload", "special-close", "special-mode")],
+    Target("22", "wedged-children/-/-/wall", absolute, "<=", 5, 2.5),
     Target("23", "tcp4/2044/lso/icount", of_stack, ">=", 0.35, 0.5),
     Target("23", "tcp4/conn/lso/icount", of_stack, ">=", 0.6, 0.8),
+    Target("24", "large/2044/lso/wall", times_better, ">=", 1.0, 1.2),
+    Target("24", "large/conn/lso/wall", times_better, ">=", 1.2, 1.5),
+    Target("24b", "large/2044/lso/wall", of_room, ">=", 0.9, 1.0),
+    Target("24b", "large/conn/lso/wall", of_room, ">=", 0.9, 1.0),
+    Target("25", "held/conn/lso/wall", times_better, ">=", 1.0, 1.3),
+    *[Target("26", f"udp64/conn/{hca}/icount", cost, "<=", 0.85, 0.75)
+      for hca in ("lso", "nomod")],
+    *[Target("27", f"{load}/{net}/lso/{clock}", times_better, ">=", 1.0, 1.2)
+      for clock in ("icount", "wall") for load in FIGURES_OF["forward"]
+      for net in ("2044", "conn")],
+    Target("28", "restart/conn/lso/wall", times_better, ">=", 1.0),
+    Target("29", "forged-memory/-/-/wall", absolute, "<=", 32768, 16384),
+    Target("29", "forged-answer/-/-/wall", absolute, "<=", 1, 0.1),
 ]
 JUDGED = {
     times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",
     of_stack: "S / ours", absolute: "", beyond_dummy: "beyond a dummy",
-    by_dummy: "of a dummy's", scaling: "of one flow",
+    by_dummy: "of a dummy's", of_room: "of 8 MB buffer", scaling: "of one flow",
     scaling_of_stack: "of veth's scaling",
 }
 
@@ -369,24 +446,31 @@ def row_verdicts(all_lines):
 def changes(figures, old="base", new="ours"):
     """
     What became of each figure that both have: dictionaries with the change,
-    relative, its noise, and the verdict "worse", "better" or "same".
+    relative, its noise, and the verdict "worse", "better" or "same"; or "new" where
+    the base is too old, and "not measured for ..." where something went wrong.
     """
     out = []
-    for key in sorted(figures.samples):
+    for key in sorted({*figures.samples, *(key for key, who in figures.expected
+                                           if who in (old, new))}):
         before, after = figures.median(key, old), figures.median(key, new)
-        if before is None and after is None:
+        if before is None and after is None and \
+           not {(key, old), (key, new)} & {*figures.expected}:
             continue
         line = {"figure": key, "what": title_of(key), "clock": parts(key)[3],
                 "unit": unit_of(key), "base": before, "ours": after}
         if before is None or after is None:
-            out.append({**line, "change": None, "noise": None,
-                        "verdict": f"not measured for {old if before is None else new}"})
+            whose = new if after is None else old
+            fresh = after is not None and (key, old) in figures.unable
+            out.append({**line, "change": None, "noise": None, "verdict":
+                        "new" if fresh else f"not measured for {whose}"})
             continue
         noise = figures.noise(key, old, new)
         if before:
             change = after / before - 1
+        elif abs(after) <= RESOLUTION.get(parts(key)[0], 0):
+            change = 0.0
         else:
-            change = 0.0 if after == before else float("inf")
+            change = float("inf")
         gain = -change if less_is_better(key) else change
         verdict = "same" if abs(change) <= noise else "better" if gain > 0 else "worse"
         out.append({**line, "change": change, "noise": noise, "verdict": verdict})

@@ -7,7 +7,7 @@ import sys
 import rows
 
 COLOURS = {"NOT MET": "31", "worse": "31", "aim": "32", "better": "32",
-           "not measured": "33"}
+           "not measured": "33", "new": "33"}
 # A load of the host from which figures by the clock are in doubt
 BUSY = 0.7
 MARKS = {"worse": "WORSE", "same": ""}
@@ -38,7 +38,8 @@ def paint(text, verdict, file=sys.stdout):
 
 def figures_of(results):
     """The samples of results.json, with what they are compared with."""
-    figures = rows.Figures(results["samples"])
+    figures = rows.Figures(results["samples"], results.get("expected", ()),
+                           results.get("unable", ()))
     figures.reference = "base" if results.get("base") else "stock"
     return figures
 
@@ -86,6 +87,12 @@ def failures(results):
             for boot in results["boots"] if boot["status"]]
 
 
+def gaps(figures):
+    """Figures that the machines were to measure and did not; text."""
+    return [f"not measured for {who}: {rows.title_of(key)} [{rows.parts(key)[3]}]"
+            for key, who in figures.missing()]
+
+
 def doubts(results):
     """What makes figures worth less; text."""
     busy = results.get("load", 0)
@@ -97,11 +104,11 @@ def doubts(results):
 
 def show(results, write=print):
     """
-    Print the results.  The status is 1 if a machine failed, or a figure got
-    worse; that targets are missed is told by the table alone.
+    Print the results.  The status is 1 if a machine failed, a figure could not be
+    measured or got worse; that targets are missed is told by the table alone.
     """
     figures = figures_of(results)
-    failed = failures(results)
+    failed = failures(results) + gaps(figures)
     bad = bool(failed)
     if results.get("base"):
         found = rows.changes(figures)
@@ -111,6 +118,9 @@ def show(results, write=print):
         write("")
         write(f"{len(worse)} of {len(found)} figures got worse than in "
               f"{results['base']} by more than their noise")
+        new = sum(line["verdict"] == "new" for line in found)
+        if new:
+            write(f"{new} are new: {results['base']} has nothing to compare with")
         bad = bad or bool(worse)
     else:
         for line in target_lines(figures):

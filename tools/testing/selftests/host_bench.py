@@ -97,6 +97,45 @@ def test_missing_in_one():
     ksft_eq(change_of(TCP, [], [1000]), "not measured for base")
 
 
+def test_new():
+    """What the base is too old for is new, and no reason to complain."""
+    samples = {TCP: {"ours": [1000]}, WALL: {"ours": [1000], "base": [1000]}}
+    expected = [[key, who] for key in (TCP, WALL) for who in ("base", "ours")]
+    old = {**results(samples, "abc"), "expected": expected, "unable": [[TCP, "base"]]}
+    text, status = text_of(old)
+    ksft_eq([line["verdict"] for line in rows.changes(table.figures_of(old))],
+            ["new", "same"])
+    ksft_in("0 of 2 figures got worse", text)
+    ksft_in("1 are new", text)
+    ksft_eq(status, 0)
+
+
+def test_gaps():
+    """A figure that was to be measured and was not is named; the status tells."""
+    expected = [[TCP, "base"], [TCP, "ours"]]
+    for have, missing in (("base", "ours"), ("ours", "base")):
+        for base in ("abc", None):
+            text, status = text_of({**results({TCP: {have: [1000]}}, base),
+                                    "expected": expected})
+            ksft_in(f"not measured for {missing}: TCP over IPv4", text)
+            ksft_eq(status, 1)
+    text, status = text_of({**results({}, "abc"), "expected": expected})
+    ksft_eq(text.count("not measured for ours"), 2, text)
+    ksft_eq(status, 1)
+    # Ours cannot be excused.
+    text, status = text_of({**results({TCP: {"base": [1000]}}, "abc"),
+                            "expected": expected, "unable": [[TCP, "base"]]})
+    ksft_eq(status, 1)
+
+
+def test_resolution():
+    """Less than a step of what measures is no change; more is."""
+    for base, ours, word in (([0.2], [0.4], "same"), ([0.2], [0.5], "worse"),
+                             ([0.5], [0.1], "better"), ([0], [0.2], "same")):
+        ksft_eq(change_of("restart/conn/lso/wall", base, ours), word)
+    ksft_eq(change_of("forged-rate/-/-/wall", [20000], [5000]), "same")
+
+
 def test_targets():
     """Must and aim, for costs and rates."""
     for ours, word in ((1000, "must"), (600, "aim"), (1999, "NOT MET")):
@@ -120,6 +159,18 @@ def test_floors():
     ksft_eq(found.hca(TCP), 1024)
     ksft_eq(rows.of_stack(found, TCP), 0.35)
     ksft_eq(found.floor(WALL), None)
+
+
+def test_room():
+    """The default send buffer is held against a large one, and in-tree."""
+    key, room = "large/conn/lso/wall", "large-room/conn/lso/wall"
+    found = rows.Figures({key: {"ours": [30], "stock": [440]}, room: {"ours": [600]}})
+    ksft_eq(verdict("24", key, found), "NOT MET")
+    ksft_eq(verdict("24b", key, found), "NOT MET")
+    found = rows.Figures({key: {"ours": [600], "stock": [440]}, room: {"ours": [610]}})
+    ksft_eq(verdict("24", key, found), "must")
+    ksft_eq(verdict("24b", key, found), "must")
+    ksft_eq(found.hca("udp64/conn/lso/icount"), None)
 
 
 def test_scaling():
@@ -186,6 +237,57 @@ def test_plan():
                            check=True).stdout
     ksft_true(0 < len(quick.splitlines()) < len(names))
     ksft_not_in("children", quick)
+    base = subprocess.run([sys.executable, os.path.join(BENCH, "bench"), "--list",
+                           "BASE=HEAD"], capture_output=True, text=True,
+                          check=True).stdout
+    ksft_eq([line.split()[0] for line in base.splitlines()], names)
+
+
+def bench(*words):
+    """The program's names, its arguments and the machines."""
+    loader = SourceFileLoader("bench", os.path.join(BENCH, "bench"))
+    namespace = {"__file__": loader.path, "__name__": "bench"}
+    exec(loader.get_code("bench"), namespace)     # pylint: disable=exec-used
+    args = namespace["parse_args"](list(words))
+    return namespace, args, namespace["plan"](args)
+
+
+def test_plan_figures():
+    """All that targets are about is measured, for the base too; each has a name."""
+    keys = {one.key for one in rows.TARGETS}
+    for words, other in (([], "stock"), (["BASE=HEAD"], "base")):
+        found = [pair for boot in bench(*words)[2] for pair in boot.figures]
+        for key, who in found:
+            ksft_true(rows.unit_of(key), key)
+            ksft_true(rows.title_of(key), key)
+            ksft_in(who, ("ours", other))
+        ksft_eq(keys - {key for key, who in found if who == "ours"}, set())
+        alone = {key for key, who in found if who == "ours"} - \
+            {key for key, who in found if who == other}
+        ksft_eq({key.split("-")[0] for key in alone},
+                set() if other == "base" else {"wedged"})
+
+
+def test_more_samples():
+    """A figure that seems worse gets more samples, which count all."""
+    namespace, args, boots = bench("BASE=HEAD", "ONLY=wall")
+    for ours, more, times, word in (([900, 901], [1002, 1003], 2, "same"),
+                                    ([900, 901], [902, 903], 3, "worse"),
+                                    ([1000, 1001], [], 1, "same")):
+        found = rows.Figures({WALL: {"base": [1000, 1001], "ours": ours}})
+        runner = namespace["Runner"](args, {}, found)
+        ran = []
+
+        def run_each(wanted, found=found, more=more, ran=ran):
+            if ran and wanted:
+                ksft_eq([boot.name for boot in wanted], ["wall-2044-lso"])
+                found.samples[WALL]["ours"] += more
+            ran.append(len(wanted))
+
+        runner.run_each = run_each
+        runner.run_all(boots)
+        ksft_eq(len([count for count in ran if count]), times)
+        ksft_eq(rows.changes(found)[0]["verdict"], word)
 
 
 def test_profile():

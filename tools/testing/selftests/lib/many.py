@@ -57,6 +57,11 @@ def memory():
     """KiB of the kernel's memory in use, as exact as it gets."""
     gc.collect()
     shrink()
+    return in_use()
+
+
+def in_use():
+    """The same with what the kernel keeps for later."""
     info = dict(re.findall(r"(\w+):\s+(\d+)", read("/proc/meminfo")))
     # What the page cache and programs have is not the kernel's.
     return int(info["MemTotal"]) - sum(int(info[name]) for name in (
