@@ -125,7 +125,7 @@ SOURCES = $(wildcard *.c *.h) Makefile
 all: modules
 
 # kbuild is started under a lock: other people's runs build too.
-LOCKED := modules fabric interop broken floor
+LOCKED := modules fabric interop broken floor selftest
 ifeq ($(IPOIB_BUILD_LOCKED),)
 
 $(LOCKED):
@@ -160,6 +160,10 @@ endif
 
 broken:
 	$(call build,$(OUT)/$(RELEASE)/broken,$(wildcard $(BROKEN)/*.c $(BROKEN)/Makefile))
+
+selftest:
+	$(call link-compat,$(OUT)/$(RELEASE)/selftest)
+	$(call build,$(OUT)/$(RELEASE)/selftest,$(wildcard $(FABRIC)/selftest/*.c $(FABRIC)/selftest/Makefile))
 
 floor:
 	$(call link-compat,$(OUT)/$(RELEASE)/floor)

@@ -8,6 +8,25 @@
 
 #include <linux/version.h>
 
+/* 6.19: DMA operations of pages */
+#ifdef IBDEVSIM_COMPAT_MAP_PAGE
+#define map_phys map_page
+#define unmap_phys unmap_page
+#define ibds_dma_map(...)						\
+	ibds_dma_map_phys(__VA_ARGS__);					\
+									\
+static dma_addr_t ibds_dma_map(struct device *_dma, struct page *_page,	\
+			       unsigned long _off, size_t _size,	\
+			       enum dma_data_direction _dir,		\
+			       unsigned long _attrs)			\
+{									\
+	return ibds_dma_map_phys(_dma, page_to_phys(_page) + _off,	\
+				 _size, _dir, _attrs);			\
+}									\
+									\
+static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
+#endif
+
 /* 6.17: memory of users with hints for the device */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
 #define ibds_reg_user_mr(pd, start, length, virt_addr, access, dmah, udata) \

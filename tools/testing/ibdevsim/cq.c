@@ -8,8 +8,9 @@
  *
  * When an armed CQ gets an entry, its handler runs in hard interrupt context on
  * the CPU of the CQ's vector, never from within ib_post_send(): by an irq_work
- * on the same CPU, by an inter-processor interrupt on another one.  Arming does
- * not fire for entries that are there already (IBA vol 1, 11.4.2.2).
+ * on the same CPU, by an inter-processor interrupt on another one.  With
+ * comp_ctx=work it runs in a work item on that CPU instead.  Arming does not fire
+ * for entries that are there already (IBA vol 1, 11.4.2.2).
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -70,9 +71,21 @@ static void ibds_cq_ipi(void *info)
 	atomic_dec_return_release(&cq->irq_running);
 }
 
+/* Users expect bottom halves to be disabled, here too. */
+static void ibds_cq_comp_work(struct work_struct *work)
+{
+	local_bh_disable();
+	ibds_cq_interrupt(container_of(work, struct ibds_cq, comp));
+	local_bh_enable();
+}
+
 /* Interrupts are disabled. */
 static void ibds_cq_raise(struct ibds_cq *cq)
 {
+	if (unlikely(cq->in_work)) {
+		queue_work_on(cq->cpu, ibds_datapath_wq, &cq->comp);
+		return;
+	}
 	if (cq->cpu != smp_processor_id()) {
 		if (atomic_xchg(&cq->irq_pending, 1))
 			return;
@@ -180,11 +193,11 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		 * A QP that goes away purges its entries: @qp is alive.  Each of
 		 * the two belongs to one CQ of the QP, whose lock we hold.
 		 */
-		if (cqe->sq_slots)
+		if (!cqe->sq_slots)
+			WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
+		else if (likely(cqe->sq_slots > 0))
 			WRITE_ONCE(qp->sq.retired,
 				   qp->sq.retired + cqe->sq_slots);
-		else
-			WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
 	}
 	WRITE_ONCE(cq->head, head);
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -204,6 +217,27 @@ int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	missed = (flags & IB_CQ_REPORT_MISSED_EVENTS) && cq->head != cq->tail;
 	spin_unlock_irqrestore(&cq->lock, irqflags);
 	return missed;
+}
+
+/**
+ * ibds_cq_disown - keep the completions of a QP that is reset
+ * @cq: completion queue
+ * @qp: has stopped completing anything; interrupts are disabled
+ *
+ * They can be polled, but retire nothing: the queues of the QP are empty.
+ */
+void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
+{
+	u32 i;
+
+	spin_lock(&cq->lock);
+	for (i = cq->head; i != cq->tail; i++) {
+		struct ibds_cqe *cqe = &cq->ring[i & cq->mask];
+
+		if (cqe->wc.qp == &qp->ib)
+			cqe->sq_slots = IBDS_CQE_STALE;
+	}
+	spin_unlock(&cq->lock);
 }
 
 /**
@@ -260,6 +294,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	if (err)
 		return err;
 
+	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
 	size = roundup_pow_of_two(attr->cqe);
 	cq->ring = kvzalloc_objs(*cq->ring, size + 1);
 	if (!cq->ring) {
@@ -276,6 +311,8 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		      HRTIMER_MODE_REL_SOFT);
 	cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
 	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
+	cq->in_work = dev->caps.comp_ctx == IBDS_COMP_WORK;
+	INIT_WORK(&cq->comp, ibds_cq_comp_work);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);
 	ibcq->cqe = attr->cqe;
 	return 0;
@@ -296,6 +333,7 @@ void ibds_cq_sync(struct ibds_cq *cq)
 	       atomic_read_acquire(&cq->irq_running))
 		cpu_relax();
 	irq_work_sync(&cq->irq_work);
+	flush_work(&cq->comp);
 }
 
 /* No QP uses the CQ any more: wait for what may still be running. */
@@ -310,6 +348,7 @@ int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 
+	ibds_command_wait(READ_ONCE(cq->port->faults.destroy_delay_ms));
 	ibds_cq_quiesce(cq);
 	kvfree(cq->ring);
 	atomic_dec(&to_ibds_dev(ibcq->device)->num_cq);

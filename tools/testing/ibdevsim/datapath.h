@@ -102,17 +102,20 @@ struct ibds_ah {
  * @wc: as the consumer will see it; what follows dlid_path_bits and port_num
  *	is for Ethernet and neither filled nor copied
  * @sq_slots: send queue slots that become free when this entry is polled
- *	(unsignalled requests before it included); 0: one of the receive queue
+ *	(unsignalled requests before it included); 0: one of the receive queue;
+ *	%IBDS_CQE_STALE: none, the QP was reset since
  */
 struct ibds_cqe {
 	struct ib_wc wc;
-	u32 sq_slots;
+	s32 sq_slots;
 };
+
+#define IBDS_CQE_STALE		(-1)
 
 /**
  * struct ibds_cq - completion queue
  * @ib: the core's
- * @lock: all but @irq_pending, @irq_running and @todo
+ * @lock: all but @irq_pending, @irq_running, @comp and @todo
  * @ring: entries, a power of two
  * @spare: stands in for a slot when the CQ is full
  * @mask: entries of @ring less one
@@ -131,6 +134,8 @@ struct ibds_cqe {
  * @irq_running: handlers running that @csd brought
  * @irq_work: interrupts this CPU
  * @csd: interrupts another one
+ * @in_work: @comp calls the handler, not an interrupt
+ * @comp: calls it
  * @todo: raises IB_EVENT_CQ_ERR
  */
 struct ibds_cq {
@@ -154,6 +159,8 @@ struct ibds_cq {
 	atomic_t irq_running;
 	struct irq_work irq_work;
 	call_single_data_t csd;
+	bool in_work;
+	struct work_struct comp;
 	struct work_struct todo;
 };
 
@@ -527,7 +534,7 @@ static inline void ibds_skip(struct ibds_pos *pos, u32 len)
 
 extern struct workqueue_struct *ibds_datapath_wq;
 
-bool ibds_object_fails(atomic_t *error, atomic_t *skip);
+void ibds_command_wait(u32 ms);
 int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max);
 
 /* ---- cq.c --------------------------------------------------------------- */
@@ -540,6 +547,7 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 void ibds_cq_sync(struct ibds_cq *cq);
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp);
+void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_event(struct ibds_cq *cq, bool solicited);
 struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq);
 int ibds_vector_cpu(u32 vector);

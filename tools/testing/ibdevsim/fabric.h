@@ -107,6 +107,10 @@ enum ibds_link_cmd {
 
 void ibds_caps_show(struct seq_file *m, struct ibds_caps *caps);
 
+/* ---- dma.c -------------------------------------------------------------- */
+
+int ibds_dma_dev_new(struct ibds_dev *dev);
+
 /* ---- trap.c: traps, IBA vol 1, 14.2.5.1 --------------------------------- */
 
 #define IBDS_TRAP_SLOTS		3

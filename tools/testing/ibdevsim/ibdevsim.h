@@ -25,6 +25,7 @@
  *   pma.c      performance management agent, HCA and switch
  *   trap.c     traps, HCA and switch
  *   fault.c    faults, MADs on their way, delayed and injected packets
+ *   dma.c      the DMA device of an HCA
  *   debugfs.c  the knobs' files and the counters
  *   pcap.c     port mirror
  *
@@ -70,6 +71,17 @@
 #define IBDS_QP_BUCKETS		1024
 
 /**
+ * enum ibds_comp_ctx - where completion handlers are called
+ * @IBDS_COMP_IRQ: in hard interrupt context
+ * @IBDS_COMP_WORK: in a work item, bottom halves disabled and interrupts
+ *	enabled, as HCAs do whose completions are made by software (rdmavt)
+ */
+enum ibds_comp_ctx {
+	IBDS_COMP_IRQ,
+	IBDS_COMP_WORK,
+};
+
+/**
  * struct ibds_caps - what an HCA can do, fixed when it is created
  * @ports: number of ports, 1 or 2
  * @mtu: largest MTU of a port in octets, 256 to 4096 (PortInfo MTUCap)
@@ -80,6 +92,8 @@
  * @moderation: CQ moderation is offered
  * @block_loopback: IBK_BLOCK_MULTICAST_LOOPBACK is offered
  * @dma: use a real dma_device instead of virtual DMA
+ * @comp_ctx: enum ibds_comp_ctx
+ * @reset_purge: RESET takes a QP's completions out of its CQs
  * @vectors: completion vectors; vector n interrupts CPU n modulo online CPUs
  * @max_sge: scatter/gather entries of a send or receive request
  * @max_srq_sge: the same for an SRQ
@@ -103,6 +117,8 @@ struct ibds_caps {
 	u32 moderation;
 	u32 block_loopback;
 	u32 dma;
+	u32 comp_ctx;
+	u32 reset_purge;
 	u32 vectors;
 	u32 max_sge;
 	u32 max_srq_sge;
@@ -219,7 +235,7 @@ struct ibds_counters {
 /**
  * struct ibds_faults - faults of a port, set through debugfs, read locklessly
  * @armed: true when any fault below is set that the fast path cannot cope with:
- *	all but those of objects (@create_error to @attach_error), the MAD
+ *	all but those of objects (@create_error to @reset_delay_ms), the MAD
  *	faults and the cost model
  * @loss_ppm: data packets lost per million
  * @delay_us: data packets delivered this late
@@ -235,8 +251,14 @@ struct ibds_counters {
  * @modify_error: number of ib_modify_qp calls on data QPs that still fail with
  *	-EIO
  * @modify_skip: number of those that still succeed before @modify_error counts
+ * @map_error: number of DMA mappings that still fail; needs caps.dma
+ * @map_skip: number of those that still succeed before @map_error counts
  * @attach_error: number of ib_attach_mcast calls that still fail with -ENOMEM
  * @ah_delay_us: time that making an AH takes where it may sleep
+ * @create_delay_ms: time that making a CQ or QP takes
+ * @destroy_delay_ms: time that destroying one takes
+ * @reset_delay_ms: time that ib_modify_qp() of a data QP to RESET takes; until
+ *	then the QP goes on as it was
  * @wedged: data QPs neither send, receive nor complete; flushes do not come
  * @wedged_special: the same for QP0 and QP1
  * @defer_tx: sends run from a work item instead of in ib_post_send()
@@ -259,8 +281,13 @@ struct ibds_faults {
 	atomic_t create_skip;
 	atomic_t modify_error;
 	atomic_t modify_skip;
+	atomic_t map_error;
+	atomic_t map_skip;
 	atomic_t attach_error;
 	u32 ah_delay_us;
+	u32 create_delay_ms;
+	u32 destroy_delay_ms;
+	u32 reset_delay_ms;
 	bool wedged;
 	bool wedged_special;
 	bool defer_tx;
@@ -469,6 +496,8 @@ void ibds_verbs_setup(struct ibds_dev *dev);
 void ibds_port_receive(struct ibds_port *port, const struct ibds_pkt *pkt);
 /* Force a QP into ERR (or SQE) and raise IB_EVENT_QP_FATAL. */
 int ibds_qp_break(struct ibds_dev *dev, u32 qpn, bool sqe);
+/* Does a countdown fault, less those that are to be skipped, hit this call? */
+bool ibds_object_fails(atomic_t *error, atomic_t *skip);
 /* Run what waits after a fault (wedged, defer) was lifted. */
 void ibds_qps_kick(struct ibds_port *port);
 /* All data QPs to ERR; used for device fatal and link removal of the HCA. */

@@ -19,7 +19,6 @@
 
 #include <linux/delay.h>
 #include <linux/device/bus.h>
-#include <linux/dma-mapping.h>
 #include <linux/mod_devicetable.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -63,6 +62,10 @@ static const struct ibds_word ibds_mtu_words[] = {
 	{ "4096", 4096 }, { }
 };
 
+static const struct ibds_word ibds_comp_ctx_words[] = {
+	{ "irq", IBDS_COMP_IRQ }, { "work", IBDS_COMP_WORK }, { }
+};
+
 /**
  * struct ibds_key - one key of new_device
  * @name: as written
@@ -96,6 +99,8 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY(moderation, 0, 1, 1),
 	IBDS_KEY(block_loopback, 0, 1, 1),
 	IBDS_KEY(dma, 0, 1, 0),
+	IBDS_KEY_WORDS(comp_ctx, IBDS_COMP_IRQ),
+	IBDS_KEY(reset_purge, 0, 1, 1),
 	IBDS_KEY(vectors, 1, 256, 0),
 	IBDS_KEY(max_sge, 1, IBDS_MAX_SGE, 32),
 	IBDS_KEY(max_srq_sge, 1, IBDS_MAX_SGE, 31),
@@ -290,26 +295,6 @@ static struct device *ibds_bus_dev_new(u32 id)
 	return dev;
 }
 
-/* A device with a DMA mask, so that the DMA API sees every mapping. */
-static int ibds_dma_dev_new(struct ibds_dev *dev)
-{
-	struct platform_device_info info = {
-		.parent = dev->dev,
-		.name = "ibdevsim-dma",
-		.id = dev->id,
-		.dma_mask = DMA_BIT_MASK(64),
-	};
-	struct platform_device *pdev;
-
-	if (!dev->caps.dma)
-		return 0;
-	pdev = platform_device_register_full(&info);
-	if (IS_ERR(pdev))
-		return PTR_ERR(pdev);
-	dev->pdev = pdev;
-	return 0;
-}
-
 static void ibds_ports_exit(struct ibds_dev *dev, u32 ports)
 {
 	u32 n;
@@ -374,7 +359,7 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 	}
 	dev_set_drvdata(dev->dev, dev);
 	dev->ib.dev.parent = dev->dev;
-	err = ibds_dma_dev_new(dev);
+	err = dev->caps.dma ? ibds_dma_dev_new(dev) : 0;
 	if (err)
 		goto err_bus_dev;
 	err = ibds_ports_init(dev);

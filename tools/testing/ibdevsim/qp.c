@@ -263,20 +263,23 @@ static void ibds_attr_keep(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 }
 
 /*
- * Back to empty queues.  Completions of the QP vanish, and what it took from an
- * SRQ is simply gone, as on hardware.  sq.lock is held.
+ * Back to empty queues.  Completions of the QP vanish, or are left to be polled
+ * if the HCA is one of those; what it took from an SRQ is simply gone, as on
+ * hardware.  sq.lock is held.
  */
-static void ibds_qp_clear(struct ibds_qp *qp)
+static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 {
+	void (*clear)(struct ibds_cq *cq, const struct ibds_qp *qp) =
+		purge ? ibds_cq_purge : ibds_cq_disown;
 	struct ibds_rcv *rcv = qp->rcv;
 	struct ibds_sq *sq = &qp->sq;
 
 	spin_lock(&rcv->lock);
 	spin_lock(&rcv->rq.lock);
-	ibds_cq_purge(qp->send_cq, qp);
+	clear(qp->send_cq, qp);
 	if (rcv->cq != qp->send_cq)
-		ibds_cq_purge(rcv->cq, qp);
-	/* Nothing of this QP is left to poll: nobody else retires. */
+		clear(rcv->cq, qp);
+	/* Nothing that is left to poll retires anything: nobody else does. */
 	sq->head = 0;
 	sq->tail = 0;
 	sq->posted = 0;
@@ -319,7 +322,7 @@ static int ibds_modify_locked(struct ibds_qp *qp, struct ib_qp_attr *attr,
 	ibds_attr_keep(qp, attr, mask);
 	ibds_qp_set_state(qp, next);
 	if (next == IB_QPS_RESET)
-		ibds_qp_clear(qp);
+		ibds_qp_clear(qp, dev->caps.reset_purge);
 	if (next == IB_QPS_SQD && cur == IB_QPS_RTS &&
 	    qp->attr.en_sqd_async_notify)
 		ibds_qp_ask(qp, IBDS_TODO_DRAINED);
@@ -331,6 +334,7 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata)
 {
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	bool reset = (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET;
 	struct ibds_faults *faults;
 	unsigned long flags;
 	LIST_HEAD(later);
@@ -339,16 +343,20 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
 	faults = &qp->port->faults;
-	if (ibqp->qp_type != IB_QPT_SMI && ibqp->qp_type != IB_QPT_GSI &&
-	    ibds_object_fails(&faults->modify_error, &faults->modify_skip))
-		return -EIO;
+	if (!ibds_qp_special(qp)) {
+		if (ibds_object_fails(&faults->modify_error,
+				      &faults->modify_skip))
+			return -EIO;
+		if (reset)
+			ibds_command_wait(READ_ONCE(faults->reset_delay_ms));
+	}
 	rcu_read_lock();
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	err = ibds_modify_locked(qp, attr, mask, &later);
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 	ibds_later_run(&later);
 	rcu_read_unlock();
-	if (!err && (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET)
+	if (!err && reset)
 		hrtimer_cancel(&qp->timer);
 	return err;
 }
@@ -523,6 +531,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	if (err)
 		return err;
 
+	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
 	ibds_qp_init(qp, init);
 	err = ibds_sq_alloc(&qp->sq, &init->cap, init->qp_type == IB_QPT_UD);
 	if (err)
@@ -552,6 +561,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ibds_rcv *rcv = qp->rcv;
 	unsigned long flags;
 
+	ibds_command_wait(READ_ONCE(dev->port[0].faults.destroy_delay_ms));
 	ibds_qp_unpublish(dev, qp);
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	ibds_qp_set_state(qp, IB_QPS_RESET);
@@ -559,7 +569,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	/* Whoever found @rcv before, finds nobody there from now on. */
 	rcv->qp = NULL;
 	spin_unlock(&rcv->lock);
-	ibds_qp_clear(qp);
+	ibds_qp_clear(qp, true);
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 
 	hrtimer_cancel(&qp->timer);

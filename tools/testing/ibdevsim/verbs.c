@@ -18,7 +18,7 @@
 struct workqueue_struct *ibds_datapath_wq;
 
 /**
- * ibds_object_fails - does a fault want a verb for an object to fail?
+ * ibds_object_fails - does a fault want this call to fail?
  * @error: how many still fail
  * @skip: how many still succeed before that
  */
@@ -26,6 +26,18 @@ bool ibds_object_fails(atomic_t *error, atomic_t *skip)
 {
 	return atomic_read(error) && atomic_dec_if_positive(skip) < 0 &&
 	       atomic_dec_if_positive(error) >= 0;
+}
+
+/**
+ * ibds_command_wait - the HCA takes its time for a command
+ * @ms: milliseconds
+ *
+ * Context: process.
+ */
+void ibds_command_wait(u32 ms)
+{
+	if (ms)
+		msleep(ms);
 }
 
 /**

@@ -107,6 +107,14 @@ def test_connected_real_dma():
 
 
 @timeout(120)
+def test_connected_work():
+    """Connected mode with completion handlers in a work item."""
+    for number in (2, 3):
+        fabric.add_hca(number, comp_ctx="work")
+    connected(any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False))
+
+
+@timeout(120)
 def test_connected_loss():
     """Connected mode on a fabric that loses packets: RC repeats them."""
     pair = ends()

@@ -125,6 +125,7 @@ def test_versions_in_compat_only():
         ksft_eq(version_questions(good), [], good)
     count, asked = 0, []
     for where in (ROOT, os.path.join(TESTING, "ibdevsim"),
+                  os.path.join(TESTING, "ibdevsim", "selftest"),
                   os.path.join(TESTING, "broken"),
                   os.path.join(TESTING, "bench", "floor")):
         for name in sorted(os.listdir(where)):

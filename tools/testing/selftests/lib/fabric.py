@@ -18,9 +18,11 @@ SM_START = "/run/sm-start"
 # Knobs that a case may have left on; back to 0 whenever ends are set up.
 FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
           "recv_post_error", "send_post_error", "create_error",
-          "create_skip", "modify_error", "modify_skip", "attach_error",
-          "ah_delay_us", "wedged", "wedged_special", "defer_tx", "mad_delay_ms", "mad_drop",
-          "sa_drop", "doorbell_ns", "irq_ns")
+          "create_skip", "modify_error", "modify_skip", "map_error",
+          "map_skip", "attach_error", "ah_delay_us", "create_delay_ms",
+          "destroy_delay_ms", "reset_delay_ms", "wedged", "wedged_special",
+          "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop", "doorbell_ns",
+          "irq_ns")
 # A driver that behaves does not move these.
 STRICT = ("bad_lkey", "bad_modify", "cq_overflow", "sq_full", "rq_full")
 

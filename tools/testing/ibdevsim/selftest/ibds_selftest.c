@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Does an HCA of the fabric do what the verbs say?  For virtual machines.
+ *
+ * "HCA CHECK", written to /sys/kernel/debug/ibds_selftest/run, runs a check and
+ * fails if it could not be run.  Read, the file says what was found.
+ */
+#include <linux/completion.h>
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/hardirq.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <rdma/ib_verbs.h>
+
+MODULE_DESCRIPTION("Checks of the simulated HCAs");
+MODULE_LICENSE("GPL");
+
+#define SELFTEST_PORT	1
+#define SELFTEST_QUEUE	8	/* entries of each queue */
+#define SELFTEST_CQ	64
+#define SELFTEST_WAIT	(10 * HZ)
+
+/**
+ * struct selftest - a QP and what it takes
+ * @device: HCA
+ * @pd: protection domain
+ * @cq: of both queues
+ * @qp: UD, or RC that is connected to itself
+ * @lid: of the port
+ * @cqe: of every request, where the core polls
+ * @flushed: completions the core polled
+ * @event: the first call of the handler
+ * @events: how many there were
+ * @hardirq: that call was in hard interrupt context
+ * @irqs_off: interrupts were disabled
+ * @bh_off: bottom halves were
+ * @text: what was found
+ */
+struct selftest {
+	struct ib_device *device;
+	struct ib_pd *pd;
+	struct ib_cq *cq;
+	struct ib_qp *qp;
+	u16 lid;
+	struct ib_cqe cqe;
+	atomic_t flushed;
+	struct completion event;
+	atomic_t events;
+	bool hardirq;
+	bool irqs_off;
+	bool bh_off;
+	char *text;
+};
+
+static DEFINE_MUTEX(selftest_lock);
+static struct dentry *selftest_dir;
+static char selftest_text[64];
+
+/* ---- objects -------------------------------------------------------------- */
+
+static void selftest_comp(struct ib_cq *cq, void *context)
+{
+	struct selftest *st = context;
+
+	if (atomic_inc_return(&st->events) > 1)
+		return;
+	st->hardirq = in_hardirq();
+	st->irqs_off = irqs_disabled();
+	st->bh_off = in_softirq();
+	complete(&st->event);
+}
+
+static void selftest_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct selftest *st = container_of(wc->wr_cqe, struct selftest, cqe);
+
+	if (wc->status == IB_WC_WR_FLUSH_ERR)
+		atomic_inc(&st->flushed);
+}
+
+/* The caller polls, or the core does. */
+static int selftest_cq(struct selftest *st, bool core)
+{
+	struct ib_cq_init_attr attr = { .cqe = SELFTEST_CQ };
+
+	if (core)
+		st->cq = ib_alloc_cq(st->device, st, SELFTEST_CQ, 0,
+				     IB_POLL_WORKQUEUE);
+	else
+		st->cq = ib_create_cq(st->device, selftest_comp, NULL, st,
+				      &attr);
+	return PTR_ERR_OR_ZERO(st->cq);
+}
+
+static int selftest_qp(struct selftest *st, enum ib_qp_type type)
+{
+	struct ib_qp_init_attr attr = {
+		.cap = {
+			.max_send_wr = SELFTEST_QUEUE,
+			.max_recv_wr = SELFTEST_QUEUE,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+		.sq_sig_type = IB_SIGNAL_ALL_WR,
+		.qp_type = type,
+		.send_cq = st->cq,
+		.recv_cq = st->cq,
+	};
+
+	st->qp = ib_create_qp(st->pd, &attr);
+	return PTR_ERR_OR_ZERO(st->qp);
+}
+
+static int selftest_open(struct selftest *st, const char *name,
+			 enum ib_qp_type type, bool core)
+{
+	struct ib_port_attr port;
+	int err;
+
+	st->cqe.done = selftest_done;
+	init_completion(&st->event);
+	st->device = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
+	if (!st->device)
+		return -ENODEV;
+	err = ib_query_port(st->device, SELFTEST_PORT, &port);
+	if (err)
+		return err;
+	st->lid = port.lid;
+	st->pd = ib_alloc_pd(st->device, 0);
+	if (IS_ERR(st->pd))
+		return PTR_ERR(st->pd);
+	err = selftest_cq(st, core);
+	return err ?: selftest_qp(st, type);
+}
+
+static void selftest_close(struct selftest *st)
+{
+	if (!IS_ERR_OR_NULL(st->qp))
+		ib_destroy_qp(st->qp);
+	if (!IS_ERR_OR_NULL(st->cq)) {
+		if (st->cq->comp_handler == selftest_comp)
+			ib_destroy_cq(st->cq);
+		else
+			ib_free_cq(st->cq);
+	}
+	if (!IS_ERR_OR_NULL(st->pd))
+		ib_dealloc_pd(st->pd);
+	if (st->device)
+		ib_device_put(st->device);
+}
+
+static int selftest_state(struct selftest *st, enum ib_qp_state state)
+{
+	struct ib_qp_attr attr = { .qp_state = state };
+
+	return ib_modify_qp(st->qp, &attr, IB_QP_STATE);
+}
+
+static int selftest_ud_up(struct selftest *st)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.port_num = SELFTEST_PORT,
+	};
+	int err;
+
+	err = ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
+			   IB_QP_PORT | IB_QP_QKEY);
+	if (err)
+		return err;
+	attr.qp_state = IB_QPS_RTR;
+	err = ib_modify_qp(st->qp, &attr, IB_QP_STATE);
+	if (err)
+		return err;
+	attr.qp_state = IB_QPS_RTS;
+	return ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
+}
+
+/* Without a receive, its sends are tried again for ever. */
+static int selftest_rc_up(struct selftest *st)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.port_num = SELFTEST_PORT,
+		.path_mtu = IB_MTU_2048,
+		.dest_qp_num = st->qp->qp_num,
+		.min_rnr_timer = 30,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+	};
+	int err;
+
+	err = ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
+			   IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	if (err)
+		return err;
+	attr.qp_state = IB_QPS_RTR;
+	attr.ah_attr.type = rdma_ah_find_type(st->device, SELFTEST_PORT);
+	rdma_ah_set_dlid(&attr.ah_attr, st->lid);
+	rdma_ah_set_port_num(&attr.ah_attr, SELFTEST_PORT);
+	err = ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_AV |
+			   IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
+			   IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
+	attr.qp_state = IB_QPS_RTS;
+	return ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT |
+			    IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
+			    IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* ---- requests ------------------------------------------------------------- */
+
+static int selftest_recv(struct selftest *st, int count)
+{
+	struct ib_recv_wr wr = { .wr_cqe = &st->cqe };
+	int i, err = 0;
+
+	for (i = 0; i < count && !err; i++)
+		err = ib_post_recv(st->qp, &wr, NULL);
+	return err;
+}
+
+static int selftest_send(struct selftest *st, int count)
+{
+	struct ib_send_wr wr = { .wr_cqe = &st->cqe, .opcode = IB_WR_SEND };
+	int i, err = 0;
+
+	for (i = 0; i < count && !err; i++)
+		err = ib_post_send(st->qp, &wr, NULL);
+	return err;
+}
+
+static int selftest_poll(struct selftest *st)
+{
+	struct ib_wc wc;
+	int count = 0;
+
+	while (ib_poll_cq(st->cq, 1, &wc) == 1)
+		count++;
+	return count;
+}
+
+static int selftest_wait(struct selftest *st)
+{
+	return wait_for_completion_timeout(&st->event, SELFTEST_WAIT) ?
+	       0 : -ETIMEDOUT;
+}
+
+/* ---- checks --------------------------------------------------------------- */
+
+/* The core gets a QP empty; it warns if it cannot. */
+static int selftest_drain_ud(struct selftest *st)
+{
+	int err = selftest_ud_up(st) ?: selftest_recv(st, SELFTEST_QUEUE - 1);
+
+	if (err)
+		return err;
+	ib_drain_qp(st->qp);
+	sprintf(st->text, "%d flushed", atomic_read(&st->flushed));
+	return 0;
+}
+
+static int selftest_drain_rc(struct selftest *st)
+{
+	int err = selftest_rc_up(st) ?: selftest_send(st, SELFTEST_QUEUE - 1);
+
+	if (err)
+		return err;
+	ib_drain_qp(st->qp);
+	sprintf(st->text, "%d flushed", atomic_read(&st->flushed));
+	return 0;
+}
+
+/* In which context is a completion handler called? */
+static int selftest_context(struct selftest *st)
+{
+	int err = selftest_ud_up(st);
+
+	if (err)
+		return err;
+	ib_req_notify_cq(st->cq, IB_CQ_NEXT_COMP);
+	err = selftest_state(st, IB_QPS_ERR) ?: selftest_recv(st, 1) ?:
+	      selftest_wait(st);
+	if (err)
+		return err;
+	if (st->hardirq)
+		sprintf(st->text, "interrupt");
+	else
+		sprintf(st->text, "task, irqs %s, bh %s",
+			st->irqs_off ? "off" : "on",
+			st->bh_off ? "off" : "on");
+	return 0;
+}
+
+/*
+ * How many completions are there after a RESET?  They must not make room in
+ * queues that are empty anyway.
+ */
+static int selftest_reset(struct selftest *st)
+{
+	int stale, err;
+
+	err = selftest_rc_up(st) ?: selftest_send(st, SELFTEST_QUEUE) ?:
+	      selftest_state(st, IB_QPS_ERR) ?: selftest_recv(st, 3) ?:
+	      selftest_state(st, IB_QPS_RESET) ?: selftest_rc_up(st) ?:
+	      selftest_send(st, SELFTEST_QUEUE);
+	if (err)
+		return err;
+	stale = selftest_poll(st);
+	sprintf(st->text, "%d stale, %s", stale,
+		selftest_send(st, 1) == -ENOMEM ? "full" : "room");
+	return 0;
+}
+
+/* Which of some mappings fail? */
+static int selftest_map(struct selftest *st)
+{
+	void *buf = kzalloc(PAGE_SIZE, GFP_KERNEL);
+	u64 addr;
+	int i;
+
+	if (!buf)
+		return -ENOMEM;
+	for (i = 0; i < 6; i++) {
+		addr = ib_dma_map_single(st->device, buf, PAGE_SIZE,
+					 DMA_TO_DEVICE);
+		st->text[i] = '-';
+		if (ib_dma_mapping_error(st->device, addr))
+			continue;
+		st->text[i] = '+';
+		ib_dma_unmap_single(st->device, addr, PAGE_SIZE,
+				    DMA_TO_DEVICE);
+	}
+	st->text[i] = '\0';
+	kfree(buf);
+	return 0;
+}
+
+/* How long do commands take? */
+static int selftest_slow(struct selftest *st)
+{
+	ktime_t start = ktime_get();
+	int err;
+
+	err = selftest_ud_up(st) ?: selftest_state(st, IB_QPS_RESET);
+	sprintf(st->text, "%lld", ktime_ms_delta(ktime_get(), start));
+	return err;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct selftest *st);
+	enum ib_qp_type type;
+	bool core;
+} selftest_checks[] = {
+	{ "drain-ud", selftest_drain_ud, IB_QPT_UD, true },
+	{ "drain-rc", selftest_drain_rc, IB_QPT_RC, true },
+	{ "context", selftest_context, IB_QPT_UD, false },
+	{ "reset", selftest_reset, IB_QPT_RC, false },
+	{ "map", selftest_map, IB_QPT_UD, false },
+	{ "slow", selftest_slow, IB_QPT_UD, false },
+};
+
+/* ---- file ----------------------------------------------------------------- */
+
+static int selftest_run(const char *hca, const char *name)
+{
+	struct selftest *st;
+	int i, err;
+
+	for (i = 0; i < ARRAY_SIZE(selftest_checks); i++)
+		if (!strcmp(selftest_checks[i].name, name))
+			break;
+	if (i == ARRAY_SIZE(selftest_checks))
+		return -ENOENT;
+	st = kzalloc(sizeof(*st), GFP_KERNEL);
+	if (!st)
+		return -ENOMEM;
+	st->text = selftest_text;
+	selftest_text[0] = '\0';
+	err = selftest_open(st, hca, selftest_checks[i].type,
+			    selftest_checks[i].core);
+	if (!err)
+		err = selftest_checks[i].run(st);
+	selftest_close(st);
+	kfree(st);
+	return err;
+}
+
+static ssize_t selftest_write(struct file *file, const char __user *buf,
+			      size_t count, loff_t *ppos)
+{
+	char line[64], hca[IB_DEVICE_NAME_MAX], name[32];
+	int err;
+
+	if (count >= sizeof(line))
+		return -E2BIG;
+	if (copy_from_user(line, buf, count))
+		return -EFAULT;
+	line[count] = '\0';
+	if (sscanf(line, "%31s %31s", hca, name) != 2)
+		return -EINVAL;
+	mutex_lock(&selftest_lock);
+	err = selftest_run(hca, name);
+	mutex_unlock(&selftest_lock);
+	return err ?: count;
+}
+
+static ssize_t selftest_read(struct file *file, char __user *buf, size_t count,
+			     loff_t *ppos)
+{
+	return simple_read_from_buffer(buf, count, ppos, selftest_text,
+				       strlen(selftest_text));
+}
+
+static const struct file_operations selftest_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.read = selftest_read,
+	.write = selftest_write,
+};
+
+static int __init selftest_init(void)
+{
+	selftest_dir = debugfs_create_dir("ibds_selftest", NULL);
+	debugfs_create_file("run", 0600, selftest_dir, NULL, &selftest_fops);
+	return 0;
+}
+
+static void __exit selftest_exit(void)
+{
+	debugfs_remove_recursive(selftest_dir);
+}
+
+module_init(selftest_init);
+module_exit(selftest_exit);

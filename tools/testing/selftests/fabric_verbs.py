@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The verbs of the HCAs, as a small user of them in the kernel finds them."""
+
+import os
+import platform
+
+from lib import (cmd, defer, exists, fabric, ksft_eq, ksft_ge, ksft_le, main,
+                 now, port, read, slow, timeout, write)
+
+BOOT = {"ipoib": "none", "hcas": 1, "needs": "selftest", "seconds": 15}
+
+TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+BUILD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build")
+RUN = "/sys/kernel/debug/ibds_selftest/run"
+
+
+def check(where, name):
+    """What a check of the module finds at an HCA."""
+    if not exists(RUN):
+        cmd(["insmod", os.path.join(BUILD, platform.release(), "selftest",
+                                    "ibds_selftest.ko")])
+        defer(cmd, ["rmmod", "ibds_selftest"])
+    write(RUN, f"{where.hca.name} {name}")
+    return read(RUN)
+
+
+def test_handler_context():
+    """Completion handlers run in interrupts, or in a work item if asked."""
+    ksft_eq(check(port(0), "context"), "interrupt")
+    work = fabric.add_hca(5, comp_ctx="work")
+    ksft_eq(check(work.port(), "context"), "task, irqs on, bh off")
+
+
+def test_reset():
+    """RESET takes the QP's completions away, or not; the queues are empty."""
+    ksft_eq(check(port(0), "reset"), "0 stale, full")
+    keeps = fabric.add_hca(5, reset_purge=0)
+    ksft_eq(check(keeps.port(), "reset"), "11 stale, full")
+
+
+def test_mapping_fails():
+    """A DMA mapping fails when it should; virtual ones do not know it."""
+    port(0).fault("map_error", 1)
+    ksft_eq(check(port(0), "map"), "++++++")
+    real = fabric.add_hca(5, dma=1).port()
+    ksft_eq(check(real, "map"), "++++++")
+    real.fault("map_skip", 2)
+    real.fault("map_error", 3)
+    ksft_eq(check(real, "map"), "++---+")
+    ksft_eq((real.get("map_skip"), real.get("map_error")), ("0", "0"))
+
+
+@timeout(60)
+def test_slow_commands():
+    """RESET, CQs and QPs take as long as they are told to."""
+    ksft_le(int(check(port(0), "slow")), slow(100))
+    fault = port(0).fault("reset_delay_ms", 300)
+    ksft_ge(int(check(port(0), "slow")), 300)
+    fault.exec()
+    for knob in ("create_delay_ms", "destroy_delay_ms"):
+        start = now()
+        fault = port(0).fault(knob, 200)
+        check(port(0), "slow")
+        fault.exec()
+        ksft_ge(now() - start, 0.4, knob)
+
+
+if __name__ == "__main__":
+    main(globals())
