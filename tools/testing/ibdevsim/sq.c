@@ -308,31 +308,23 @@ static bool ibds_sq_post(struct ibds_qp *qp, const struct ib_send_wr *wr,
 	return false;
 }
 
-int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		   const struct ib_send_wr **bad)
+/* Post requests to a QP that may send, in RTS or soon.  sq.lock is held. */
+static __always_inline int ibds_sq_post_list(struct ibds_qp *qp,
+					     const struct ib_send_wr **next,
+					     u32 *n, struct list_head *later)
 {
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	const struct ib_send_wr *wr = *next;
+	struct ibds_port *port = qp->port;
 	struct ibds_sq *sq = &qp->sq;
-	struct ibds_port *port;
-	unsigned long flags;
-	LIST_HEAD(later);
-	u32 room, ns, n = 0;
 	bool direct;
-	int err;
+	int err = 0;
+	u32 room;
 
-	rcu_read_lock();
-	spin_lock_irqsave(&sq->lock, flags);
-	port = qp->port;
-	err = -EINVAL;
-	if (unlikely(qp->state < IB_QPS_RTS))
-		goto out;
-	err = -ENOMEM;
 	if (ibds_post_fails(port, &port->faults.send_post_error))
-		goto out;
-
+		return -ENOMEM;
 	direct = ibds_sq_direct(qp);
 	room = ibds_sq_room(sq);
-	for (err = 0; wr; wr = wr->next) {
+	for (; wr; wr = wr->next) {
 		err = ibds_wr_check(qp, wr);
 		if (unlikely(err))
 			break;
@@ -349,16 +341,94 @@ int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 			break;
 		}
 		room--;
-		n++;
+		++*n;
 		sq->posted++;
-		direct = ibds_sq_post(qp, wr, direct, &later);
+		direct = ibds_sq_post(qp, wr, direct, later);
 	}
+	*next = wr;
+	return err;
+}
+
+/*
+ * Queue what is posted in ERR: it is flushed, whatever it asks for (IBA vol 1,
+ * 10.3.1.6).  Only the head of a request is read: ib_drain_sq() has nothing
+ * behind it that this kind of QP would want.  sq.lock is held.
+ */
+static int ibds_sq_post_dead(struct ibds_qp *qp, const struct ib_send_wr **wr,
+			     u32 *n)
+{
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_swqe *wqe;
+
+	lockdep_assert_held(&sq->lock);
+	if (ibds_post_fails(qp->port, &qp->port->faults.send_post_error))
+		return -ENOMEM;
+	for (; *wr; *wr = (*wr)->next, ++*n) {
+		if (!ibds_sq_room(sq)) {
+			ibds_count(qp->port, sq_full);
+			return -ENOMEM;
+		}
+		if (!ibds_sq_prepare(sq))
+			return -ENOMEM;
+		sq->posted++;
+		wqe = ibds_sq_slot(sq, sq->tail++);
+		wqe->ud.wr = **wr;
+		wqe->ud.wr.next = NULL;
+		wqe->ud.wr.sg_list = NULL;
+		wqe->ud.wr.num_sge = 0;
+	}
+	return 0;
+}
+
+/* Not in RTS.  Return: 1 when requests are kept until it is, or flushed. */
+static noinline int ibds_sq_post_closed(struct ibds_qp *qp,
+					const struct ib_send_wr **wr, u32 *n)
+{
+	if (qp->state < IB_QPS_RTS)
+		return -EINVAL;
+	return qp->state == IB_QPS_ERR ? ibds_sq_post_dead(qp, wr, n) : 1;
+}
+
+static __always_inline int ibds_sq_post_any(struct ibds_qp *qp,
+					    const struct ib_send_wr **wr,
+					    u32 *n, struct list_head *later)
+{
+	/* So that these are in registers else. */
+	const struct ib_send_wr *next = *wr;
+	u32 posted = 0;
+	int err;
+
+	if (unlikely(qp->state != IB_QPS_RTS)) {
+		err = ibds_sq_post_closed(qp, &next, &posted);
+		if (err <= 0) {
+			*wr = next;
+			*n = posted;
+			return err;
+		}
+	}
+	return ibds_sq_post_list(qp, wr, n, later);
+}
+
+int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad)
+{
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	struct ibds_sq *sq = &qp->sq;
+	struct ibds_port *port;
+	unsigned long flags;
+	LIST_HEAD(later);
+	u32 ns, n = 0;
+	int err;
+
+	rcu_read_lock();
+	spin_lock_irqsave(&sq->lock, flags);
+	port = qp->port;
+	err = ibds_sq_post_any(qp, &wr, &n, &later);
 	if (unlikely(sq->head != sq->tail))
 		ibds_sq_run(qp, &later, false);
 	ns = READ_ONCE(port->faults.doorbell_ns);
 	if (unlikely(ns))
 		ndelay(ns);
-out:
 	spin_unlock_irqrestore(&sq->lock, flags);
 	if (unlikely(!list_empty(&later)))
 		ibds_later_run(&later);

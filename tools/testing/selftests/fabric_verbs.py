@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verbs of the HCAs, as a small user of them in the kernel finds them."""
 
+import errno
 import os
 import platform
 
-from lib import (cmd, defer, exists, fabric, ksft_eq, ksft_ge, ksft_le, main,
-                 now, port, read, slow, timeout, write)
+from lib import (cmd, defer, exists, fabric, hca, kmsg_since, kmsg_tail,
+                 ksft_eq, ksft_false, ksft_ge, ksft_le, ksft_raises, main, now,
+                 port, read, slow, timeout, write)
 
-BOOT = {"ipoib": "none", "hcas": 1, "needs": "selftest", "seconds": 15}
+BOOT = {"ipoib": "none", "hcas": 1, "fabric": "switch_ports=4",
+        "needs": "selftest", "seconds": 20}
 
 TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build")
@@ -64,6 +67,14 @@ def test_slow_commands():
         check(port(0), "slow")
         fault.exec()
         ksft_ge(now() - start, 0.4, knob)
+
+
+def test_drain():
+    """The core empties a QP's queues, whatever kind of QP it is."""
+    place = kmsg_tail()
+    ksft_eq(check(port(0), "drain-ud"), "7 flushed")
+    ksft_eq(check(port(0), "drain-rc"), "7 flushed")
+    ksft_eq(kmsg_since(place, "failed to drain"), [])
 
 
 if __name__ == "__main__":
