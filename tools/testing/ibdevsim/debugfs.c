@@ -435,15 +435,18 @@ static int knob_show(struct seq_file *m, void *unused)
 {
 	const struct ibds_knob *knob = m->private;
 
-	/* Root may open what only takes values. */
-	if (!knob->file->show)
-		return -EACCES;
 	knob->file->show(m, knob);
 	return 0;
 }
 
+/* The mode of a file does not keep root from opening it. */
 static int knob_open(struct inode *inode, struct file *file)
 {
+	const struct ibds_knob *knob = inode->i_private;
+
+	if (((file->f_mode & FMODE_READ) && !knob->file->show) ||
+	    ((file->f_mode & FMODE_WRITE) && !knob->file->store))
+		return -EACCES;
 	return single_open(file, knob_show, inode->i_private);
 }
 

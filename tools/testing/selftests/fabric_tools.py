@@ -6,11 +6,15 @@ import itertools
 import os
 import re
 import signal
+import stat
 import struct
+import threading
 
 from lib import (Hca, bkg, cmd, defer, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
                  ksft_in, ksft_ne, ksft_true, main, now, port, sa_query, slow,
                  timeout, wait_until)
+from lib.capture import bth, deth, lrh
+from lib.fabric import DEBUGFS
 from lib.umad import Agent
 
 BOOT = {"ipoib": "none", "hcas": 3, "seconds": 20}
@@ -177,6 +181,33 @@ def test_ibportstate():
 
 MAD = struct.Struct(">BBBBHHQHHI232s")
 PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
+BM_MGMT, BM_VERSION, GET_RESP, CLASS_PORT_INFO, BAD_VERSION = 5, 1, 0x81, 1, 4
+
+
+def test_debugfs_writes():
+    """Whatever root writes to a file of the fabric, nothing breaks."""
+    refused = 0
+    for where, _, names in os.walk(DEBUGFS):
+        for name in names:
+            path = os.path.join(where, name)
+            taken = 0
+            for data in (b"", b"x", b"\0\0", b"%n", b"z" * 127, b"z" * 9000):
+                try:
+                    fd = os.open(path, os.O_WRONLY)
+                except PermissionError:
+                    continue
+                try:
+                    taken += os.write(fd, data)
+                except OSError:
+                    pass
+                finally:
+                    os.close(fd)
+            if not os.stat(path).st_mode & stat.S_IWUSR:
+                ksft_eq(taken, 0, path)
+                refused += 1
+    ksft_ge(refused, 20, "files that only show")
+    for each in fabric.ports():
+        ksft_true(each.active(), f"{each} is active")
 
 
 def ask_counters(src, lid):
