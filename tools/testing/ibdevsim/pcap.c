@@ -17,6 +17,7 @@
 #include <linux/debugfs.h>
 #include <linux/fs.h>
 #include <linux/math64.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
@@ -326,12 +327,14 @@ void ibds_mirror(struct ibds_port *port, const struct ibds_pkt *pkt, bool tx)
 /**
  * struct ibds_pcap_reader - an open file
  * @port: whose mirror; valid while debugfs lets us in
+ * @lock: protects what follows: a file may have several readers at a time
  * @started: the file header is out
  * @rec: what is being read
  * @off: octets of it that were
  */
 struct ibds_pcap_reader {
 	struct ibds_port *port;
+	struct mutex lock;	/* started, rec, off */
 	bool started;
 	struct ibds_record *rec;
 	u32 off;
@@ -401,16 +404,16 @@ static int ibds_pcap_next(struct ibds_pcap_reader *reader, bool block)
 	return err ?: !!reader->rec;
 }
 
-static ssize_t ibds_pcap_read(struct file *file, char __user *buf,
-			      size_t count, loff_t *ppos)
+static ssize_t ibds_pcap_copy(struct ibds_pcap_reader *reader,
+			      char __user *buf, size_t count, bool block)
 {
-	struct ibds_pcap_reader *reader = file->private_data;
 	struct ibds_record *rec;
 	size_t n;
 	int err;
 
+	lockdep_assert_held(&reader->lock);
 	if (!reader->rec) {
-		err = ibds_pcap_next(reader, !(file->f_flags & O_NONBLOCK));
+		err = ibds_pcap_next(reader, block);
 		if (err <= 0)
 			return err;
 	}
@@ -427,6 +430,25 @@ static ssize_t ibds_pcap_read(struct file *file, char __user *buf,
 	return n;
 }
 
+static ssize_t ibds_pcap_read(struct file *file, char __user *buf,
+			      size_t count, loff_t *ppos)
+{
+	struct ibds_pcap_reader *reader = file->private_data;
+	bool block = !(file->f_flags & O_NONBLOCK);
+	ssize_t n;
+
+	if (block) {
+		n = mutex_lock_interruptible(&reader->lock);
+		if (n)
+			return n;
+	} else if (!mutex_trylock(&reader->lock)) {
+		return -EAGAIN;
+	}
+	n = ibds_pcap_copy(reader, buf, count, block);
+	mutex_unlock(&reader->lock);
+	return n;
+}
+
 static int ibds_pcap_open(struct inode *inode, struct file *file)
 {
 	struct ibds_pcap_reader *reader;
@@ -435,6 +457,7 @@ static int ibds_pcap_open(struct inode *inode, struct file *file)
 	if (!reader)
 		return -ENOMEM;
 	reader->port = inode->i_private;
+	mutex_init(&reader->lock);
 	file->private_data = reader;
 	return stream_open(inode, file);
 }

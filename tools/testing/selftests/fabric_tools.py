@@ -210,6 +210,40 @@ def test_debugfs_writes():
         ksft_true(each.active(), f"{each} is active")
 
 
+def test_pcap_readers():
+    """Several threads that read a mirror by one file get each packet once."""
+    target, count, threads = port(1), 1500, 4
+    target.set("mirror", 1)
+    fd = os.open(f"{target.dir}/pcap", os.O_RDONLY)
+    ksft_eq(len(os.read(fd, 1 << 16)), 24, "file header")
+    pieces = [[] for _ in range(threads)]
+
+    def read_all(mine):
+        while data := os.read(fd, 1 << 16):
+            mine.append(data)
+
+    readers = [threading.Thread(target=read_all, args=(mine,))
+               for mine in pieces]
+    for each in readers:
+        each.start()
+    wire = os.open(f"{target.dir}/inject", os.O_WRONLY)
+    for psn in range(count):
+        # To a QP that nobody has.
+        os.write(wire, lrh(target.lid(), port(0).lid(), 17) +
+                 bth(0xabcdef, psn=psn) + deth(1, 2) + bytes(32))
+    os.close(wire)
+    target.set("mirror", 0)
+    for each in readers:
+        each.join()
+    os.close(fd)
+    # pcap and ERF headers, then LRH and BTH with the PSN at its end
+    seen = [struct.unpack(">I", data[48:52])[0] & 0xffffff
+            for mine in pieces for data in mine
+            if data[45:48] == b"\xab\xcd\xef"]
+    ksft_eq(len(seen), count, "packets read")
+    ksft_eq(sorted(seen), list(range(count)), "each of them once")
+
+
 def ask_counters(src, lid):
     """A process that asks for a port's counters without a pause."""
     # PortCounters begins at octet 64: the port selected is its second.
