@@ -184,19 +184,22 @@ int ibds_line_init(void)
 }
 
 /**
- * ibds_line_exit - the opposite; no port is left
+ * ibds_line_exit - the opposite; no port is left, and nobody sends any more
  */
 void ibds_line_exit(void)
 {
 	struct ibds_pkt *pkt, *next;
+	struct rb_root left;
 
-	hrtimer_cancel(&line.timer);
-	cancel_work_sync(&line.work);
-	/* The work item may have set the timer once more. */
+	/* Where nothing waits, the work item does not set the timer. */
+	spin_lock_irq(&line.lock);
+	left = line.tree.rb_root;
+	line.tree = RB_ROOT_CACHED;
+	line.len = 0;
+	spin_unlock_irq(&line.lock);
 	hrtimer_cancel(&line.timer);
 	destroy_workqueue(ibds_wq);
-	rbtree_postorder_for_each_entry_safe(pkt, next, &line.tree.rb_root,
-					     node)
+	rbtree_postorder_for_each_entry_safe(pkt, next, &left, node)
 		ibds_pkt_free(pkt);
 }
 

@@ -561,6 +561,7 @@ void ibds_port_set_link(struct ibds_port *port, bool up);
 int ibds_switch_attach(struct ibds_port *port);
 void ibds_switch_detach(struct ibds_port *port);
 int ibds_switch_init(void);
+void ibds_switch_stop(void);
 void ibds_switch_exit(void);
 void ibds_debugfs_init(void);
 void ibds_debugfs_exit(void);

@@ -520,6 +520,15 @@ static ssize_t del_device_store(const struct bus_type *bus, const char *buf,
 	return err ?: count;
 }
 
+/* No HCA is left: senders stop, then packets, then what packets need goes. */
+static void ibds_fabric_exit(void)
+{
+	ibds_debugfs_exit();
+	ibds_switch_stop();
+	ibds_line_exit();
+	ibds_switch_exit();
+}
+
 static int __init ibds_init(void)
 {
 	int err;
@@ -531,8 +540,10 @@ static int __init ibds_init(void)
 	if (err)
 		goto err_datapath;
 	err = ibds_switch_init();
-	if (err)
-		goto err_line;
+	if (err) {
+		ibds_line_exit();
+		goto err_datapath;
+	}
 	ibds_debugfs_init();
 	err = bus_register(&ibds_bus);
 	if (err)
@@ -540,10 +551,7 @@ static int __init ibds_init(void)
 	return 0;
 
 err_debugfs:
-	ibds_debugfs_exit();
-	ibds_switch_exit();
-err_line:
-	ibds_line_exit();
+	ibds_fabric_exit();
 err_datapath:
 	ibds_datapath_exit();
 	return err;
@@ -559,9 +567,7 @@ static void __exit ibds_exit(void)
 		ibds_dev_del(dev);
 	mutex_unlock(&ibds_bus_mutex);
 	bus_unregister(&ibds_bus);
-	ibds_debugfs_exit();
-	ibds_switch_exit();
-	ibds_line_exit();
+	ibds_fabric_exit();
 	ibds_datapath_exit();
 	/* What call_rcu() has in flight points into this module. */
 	rcu_barrier();

@@ -640,9 +640,15 @@ int ibds_switch_init(void)
 	return 0;
 }
 
-void ibds_switch_exit(void)
+/* The switch sends nothing of its own any more; before ibds_line_exit(). */
+void ibds_switch_stop(void)
 {
 	ibds_traps_exit(&ibds_sw.traps);
+}
+
+/* After ibds_line_exit(): packets in the delay line need the tables. */
+void ibds_switch_exit(void)
+{
 	ibds_switch_free();
 }
 
