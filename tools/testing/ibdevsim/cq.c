@@ -119,9 +119,9 @@ void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 	ibds_cq_raise(cq);
 }
 
-static enum hrtimer_restart ibds_cq_mod_timer(struct hrtimer *timer)
+/* The event that moderation keeps back, if there is one */
+static void ibds_cq_mod_flush(struct ibds_cq *cq)
 {
-	struct ibds_cq *cq = container_of(timer, struct ibds_cq, mod_timer);
 	unsigned long flags;
 
 	spin_lock_irqsave(&cq->lock, flags);
@@ -131,6 +131,11 @@ static enum hrtimer_restart ibds_cq_mod_timer(struct hrtimer *timer)
 		ibds_cq_raise(cq);
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
+}
+
+static enum hrtimer_restart ibds_cq_mod_timer(struct hrtimer *timer)
+{
+	ibds_cq_mod_flush(container_of(timer, struct ibds_cq, mod_timer));
 	return HRTIMER_NORESTART;
 }
 
@@ -319,16 +324,20 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 }
 
 /**
- * ibds_cq_sync - wait for interrupts that have been raised
+ * ibds_cq_sync - wait for interrupts that have been raised, or will be
  * @cq: completion queue
  *
  * A QP that is destroyed leaves none behind: ib_free_cq() cancels the CQ's work
- * before it has the CQ destroyed, and nothing may queue it in between.
+ * before it has the CQ destroyed, and nothing may queue it in between.  That
+ * includes the event that moderation keeps back: it is raised now, which other
+ * QPs of the CQ do not mind.
  *
  * Context: process.
  */
 void ibds_cq_sync(struct ibds_cq *cq)
 {
+	if (hrtimer_cancel(&cq->mod_timer))
+		ibds_cq_mod_flush(cq);
 	while (atomic_read_acquire(&cq->irq_pending) ||
 	       atomic_read_acquire(&cq->irq_running))
 		cpu_relax();
@@ -339,7 +348,6 @@ void ibds_cq_sync(struct ibds_cq *cq)
 /* No QP uses the CQ any more: wait for what may still be running. */
 static void ibds_cq_quiesce(struct ibds_cq *cq)
 {
-	hrtimer_cancel(&cq->mod_timer);
 	ibds_cq_sync(cq);
 	cancel_work_sync(&cq->todo);
 }

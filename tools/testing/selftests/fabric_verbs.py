@@ -77,5 +77,12 @@ def test_drain():
     ksft_eq(kmsg_since(place, "failed to drain"), [])
 
 
+def test_moderation():
+    """No completion handler is called when the last QP of the CQ is gone."""
+    ksft_eq(check(port(0), "moderation"), "0 late")
+    work = fabric.add_hca(5, comp_ctx="work")
+    ksft_eq(check(work.port(), "moderation"), "0 late")
+
+
 if __name__ == "__main__":
     main(globals())

@@ -10,10 +10,10 @@
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/hardirq.h>
+#include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <rdma/ib_verbs.h>
@@ -25,6 +25,7 @@ MODULE_LICENSE("GPL");
 #define SELFTEST_QUEUE	8	/* entries of each queue */
 #define SELFTEST_CQ	64
 #define SELFTEST_WAIT	(10 * HZ)
+#define SELFTEST_PERIOD_US 60000	/* of moderation, which is in 16 bits */
 
 /**
  * struct selftest - a QP and what it takes
@@ -355,6 +356,63 @@ static int selftest_slow(struct selftest *st)
 	return err;
 }
 
+/*
+ * How often is the handler called when the last QP is gone?  ib_free_cq() relies
+ * on that it is not.
+ */
+static int selftest_moderation(struct selftest *st)
+{
+	int before, err;
+
+	err = rdma_set_cq_moderation(st->cq, SELFTEST_CQ, SELFTEST_PERIOD_US);
+	if (err)
+		return err;
+	ib_req_notify_cq(st->cq, IB_CQ_NEXT_COMP);
+	err = selftest_ud_up(st) ?: selftest_state(st, IB_QPS_ERR) ?:
+	      selftest_recv(st, 1);
+	if (err)
+		return err;
+	ib_destroy_qp(st->qp);
+	st->qp = NULL;
+	before = atomic_read(&st->events);
+	fsleep(3 * SELFTEST_PERIOD_US);
+	sprintf(st->text, "%d late", atomic_read(&st->events) - before);
+	return 0;
+}
+
+/* How does a message end that is longer than the HCA takes? */
+static int selftest_long(struct selftest *st)
+{
+	unsigned long end = jiffies + SELFTEST_WAIT;
+	struct ib_sge sge = {
+		.addr = (uintptr_t)st,
+		.lkey = st->pd->local_dma_lkey,
+	};
+	struct ib_send_wr wr = {
+		.opcode = IB_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	struct ib_port_attr port;
+	struct ib_wc wc;
+	int err;
+
+	err = ib_query_port(st->device, SELFTEST_PORT, &port);
+	if (err)
+		return err;
+	sge.length = min_t(u64, port.max_msg_sz + 1ULL, U32_MAX);
+	err = selftest_rc_up(st) ?: ib_post_send(st->qp, &wr, NULL);
+	while (!err && !ib_poll_cq(st->cq, 1, &wc)) {
+		fsleep(1000);
+		if (time_after(jiffies, end))
+			err = -ETIMEDOUT;
+	}
+	if (!err)
+		sprintf(st->text, "%u: %s", port.max_msg_sz,
+			ib_wc_status_msg(wc.status));
+	return err;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct selftest *st);
@@ -367,6 +425,8 @@ static const struct {
 	{ "reset", selftest_reset, IB_QPT_RC, false },
 	{ "map", selftest_map, IB_QPT_UD, false },
 	{ "slow", selftest_slow, IB_QPT_UD, false },
+	{ "moderation", selftest_moderation, IB_QPT_UD, false },
+	{ "long", selftest_long, IB_QPT_RC, false },
 };
 
 /* ---- file ----------------------------------------------------------------- */
