@@ -111,12 +111,13 @@ static void ibds_qp_work_state(struct ibds_qp *qp, unsigned long todo)
 static void ibds_qp_work(struct work_struct *work)
 {
 	struct ibds_qp *qp = container_of(work, struct ibds_qp, work);
-	unsigned long todo = xchg(&qp->todo, 0);
-	unsigned long flags;
+	unsigned long todo, flags;
 	LIST_HEAD(later);
 
 	rcu_read_lock();
 	spin_lock_irqsave(&qp->sq.lock, flags);
+	/* Under the lock: what was asked of the QP before a RESET is void. */
+	todo = xchg(&qp->todo, 0);
 	ibds_qp_work_state(qp, todo);
 	ibds_sq_run(qp, &later, true);
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
@@ -604,7 +605,7 @@ int ibds_qp_break(struct ibds_dev *dev, u32 qpn, bool sqe)
 	rcv = xa_load(&dev->qps, qpn);
 	if (rcv) {
 		spin_lock_irqsave(&rcv->lock, flags);
-		if (rcv->qp) {
+		if (rcv->qp && rcv->qp->state != IB_QPS_RESET) {
 			if (!sqe)
 				set_bit(IBDS_TODO_FATAL, &rcv->qp->todo);
 			ibds_qp_ask(rcv->qp, sqe ? IBDS_TODO_SQE :
