@@ -26,6 +26,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/io.h>
+#include <linux/sizes.h>
 #include "ibdevsim.h"
 
 /* Octets of LSO header or inline data that a queued send can keep. */
@@ -41,8 +42,8 @@
 #define IBDS_WAIT		((enum ib_wc_status)0x100)
 
 #define IBDS_MAX_MTU		4096
-/* The longest message; IBA vol 1, 9.7. */
-#define IBDS_MAX_MSG		BIT(31)
+/* The longest message: it is copied with interrupts off. */
+#define IBDS_MAX_MSG		SZ_1M
 #define IBDS_PKEY_BASE		0x7fff
 #define IBDS_PKEY_FULL		0x8000
 #define IBDS_PSN_MASK		0xffffff

@@ -84,5 +84,12 @@ def test_moderation():
     ksft_eq(check(work.port(), "moderation"), "0 late")
 
 
+def test_long_message():
+    """Messages have a length that can be copied with interrupts off."""
+    longest, _, status = check(port(0), "long").partition(": ")
+    ksft_le(int(longest), 1 << 20)
+    ksft_eq(status, "local length error")
+
+
 if __name__ == "__main__":
     main(globals())
