@@ -12,6 +12,7 @@
  * Locks, outermost first, interrupts disabled under all of them:
  *
  *   sq.lock    of the sending QP: send queue, state
+ *   arrivals   of a port: the same for packets from outside the fast path
  *   rcv->lock  of the receiving QP: deliveries one at a time, so that receive
  *              completions are in posting order; state as the wire sees it
  *   rq->lock   producers of a receive queue; for an SRQ its consumers too

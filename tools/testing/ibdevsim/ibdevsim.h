@@ -30,11 +30,11 @@
  *   pcap.c     port mirror
  *
  * Locks, outermost first: ibds_bus_mutex (create/remove), ibds_switch.lock,
- * port->lock, then those of the datapath (datapath.h): qp->sq.lock, rcv->lock,
- * (rq->lock or srq->lock), cq->lock.  A sender holds its own sq.lock while it
- * delivers, so nothing may take an sq.lock while it holds receive or CQ locks.
- * All of them but the mutex are taken with interrupts disabled.  Look-ups (QPN,
- * LID, MGID) are RCU.
+ * port->lock, then those of the datapath (datapath.h): qp->sq.lock or
+ * port->arrivals, rcv->lock, (rq->lock or srq->lock), cq->lock.  A sender holds
+ * its own sq.lock while it delivers, so nothing may take an sq.lock while it
+ * holds receive or CQ locks.  All of them but the mutex are taken with interrupts
+ * disabled.  Look-ups (QPN, LID, MGID) are RCU.
  */
 #ifndef IBDEVSIM_H
 #define IBDEVSIM_H
@@ -308,6 +308,8 @@ struct ibds_faults {
  * @num: 1 or 2
  * @sw_port: port number at the switch, 0 while not attached
  * @lock: PortInfo, tables, multicast attachments
+ * @arrivals: packets from outside the fast path reach the port one at a time,
+ *	with interrupts disabled as the datapath's locks want it
  * @guid: port GUID (GUIDInfo entry 0, read-only)
  * @gid_prefix: subnet prefix, from the SM
  * @guids: GUID table; entries 1.. are written by the SM or by debugfs
@@ -339,6 +341,7 @@ struct ibds_port {
 	u32 num;
 	u32 sw_port;
 	spinlock_t lock;	/* what the SM sets, tables, attachments */
+	spinlock_t arrivals;	/* ibds_port_receive(); outside rcv->lock */
 	__be64 guid;
 	__be64 gid_prefix;
 	__be64 guids[IBDS_MAX_GIDS];

@@ -929,6 +929,7 @@ int ibds_port_init(struct ibds_port *port, struct ibds_dev *dev, u32 num)
 	port->dev = dev;
 	port->num = num;
 	spin_lock_init(&port->lock);
+	spin_lock_init(&port->arrivals);
 	port->sma = kzalloc_obj(*port->sma);
 	port->counters = alloc_percpu(struct ibds_counters);
 	if (!port->sma || !port->counters || ibds_pcap_alloc(port)) {

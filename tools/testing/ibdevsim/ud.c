@@ -1057,9 +1057,9 @@ void ibds_port_receive(struct ibds_port *port, const struct ibds_pkt *pkt)
 
 	rcu_read_lock();
 	/* The locks further down are taken with plain spin_lock(). */
-	local_irq_save(flags);
+	spin_lock_irqsave(&port->arrivals, flags);
 	bad = ibds_pkt_arrive(port, pkt);
-	local_irq_restore(flags);
+	spin_unlock_irqrestore(&port->arrivals, flags);
 	rcu_read_unlock();
 
 	if (bad == IBDS_LATER_BAD_PKEY)
