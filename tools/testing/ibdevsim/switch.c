@@ -512,15 +512,30 @@ static void ibds_switch_smp(struct ibds_pkt *pkt)
 		ibds_mad_drop_bad(pkt);
 }
 
+/* A class that nobody here has; IBA vol 1, 13.4.7: what asks gets an answer. */
+static bool ibds_gmp_refuse(struct ib_mad_hdr *hdr)
+{
+	if (hdr->method != IB_MGMT_METHOD_GET &&
+	    hdr->method != IB_MGMT_METHOD_SET)
+		return false;
+	hdr->method = IB_MGMT_METHOD_GET_RESP;
+	hdr->status = cpu_to_be16(IB_MGMT_MAD_STATUS_BAD_VERSION);
+	return true;
+}
+
 /* Of the general services only performance management lives on the switch. */
+static bool ibds_gmp_answer(struct ib_pma_mad *mad)
+{
+	if (mad->mad_hdr.mgmt_class == IB_MGMT_CLASS_PERF_MGMT)
+		return ibds_switch_pma(mad);
+	return ibds_gmp_refuse(&mad->mad_hdr);
+}
+
 static void ibds_switch_gmp(struct ibds_pkt *pkt)
 {
-	struct ib_pma_mad *mad = (struct ib_pma_mad *)pkt->data;
-
 	ibds_sw_count(gmp);
 	if (pkt->dqpn != 1 || pkt->dlid == IBDS_LID_PERMISSIVE ||
-	    mad->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT ||
-	    !ibds_switch_pma(mad)) {
+	    !ibds_gmp_answer((struct ib_pma_mad *)pkt->data)) {
 		ibds_sw_count(drop_class);
 		ibds_pkt_free(pkt);
 		return;

@@ -184,6 +184,19 @@ PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
 BM_MGMT, BM_VERSION, GET_RESP, CLASS_PORT_INFO, BAD_VERSION = 5, 1, 0x81, 1, 4
 
 
+def test_unknown_class():
+    """The switch tells who asks for a class that it does not have."""
+    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
+    with Agent(port(0), BM_MGMT, BM_VERSION) as agent:
+        agent.send(int(field(text, "Lid")),
+                   MAD.pack(1, BM_MGMT, BM_VERSION, GET, 0, 0, 7,
+                            CLASS_PORT_INFO, 0, 0, bytes(232)), wait_ms=2000)
+        status, answer = agent.receive(slow(5))
+    ksft_eq(status, 0, "an answer came")
+    words = MAD.unpack(answer)
+    ksft_eq((words[1], words[3], words[4]), (BM_MGMT, GET_RESP, BAD_VERSION))
+
+
 def test_debugfs_writes():
     """Whatever root writes to a file of the fabric, nothing breaks."""
     refused = 0
