@@ -142,7 +142,8 @@ static const struct {
 	size_t offset;
 } counter_names[] = {
 	COUNTER(tx_packets), COUNTER(tx_bytes), COUNTER(rx_packets),
-	COUNTER(rx_bytes), COUNTER(tx_doorbells), COUNTER(tx_wrs),
+	COUNTER(rx_bytes), COUNTER(tx_rc_packets), COUNTER(rx_rc_packets),
+	COUNTER(tx_grh), COUNTER(rx_grh), COUNTER(tx_doorbells), COUNTER(tx_wrs),
 	COUNTER(rx_doorbells), COUNTER(rx_wrs), COUNTER(cq_events),
 	COUNTER(cqe), COUNTER(cq_overflow), COUNTER(drop_port_down),
 	COUNTER(drop_no_route), COUNTER(drop_no_qp), COUNTER(drop_pkey),

@@ -151,6 +151,10 @@ struct ibds_vf {
  * @tx_bytes: octets of payload in them
  * @rx_packets: packets received by some QP
  * @rx_bytes: octets of payload in them
+ * @tx_rc_packets: packets sent on reliable connections
+ * @rx_rc_packets: those received
+ * @tx_grh: packets sent with a GRH
+ * @rx_grh: those received
  * @tx_doorbells: ib_post_send() calls
  * @tx_wrs: requests in them
  * @rx_doorbells: ib_post_recv() and ib_post_srq_recv() calls
@@ -193,6 +197,10 @@ struct ibds_counters {
 	u64 tx_bytes;
 	u64 rx_packets;
 	u64 rx_bytes;
+	u64 tx_rc_packets;
+	u64 rx_rc_packets;
+	u64 tx_grh;
+	u64 rx_grh;
 	u64 tx_doorbells;
 	u64 tx_wrs;
 	u64 rx_doorbells;

@@ -36,10 +36,31 @@ static const __be16 ibds_pma_select_ext[IBDS_PMA_COUNTERS] = {
 	[IBDS_PMA_RCV_PKTS] = IB_PMA_SELX_PORT_RCV_PACKETS,
 };
 
+/* What every packet has beside its payload: LRH, BTH and ICRC */
+#define IBDS_PACKET_BYTES	(IB_LRH_BYTES + IB_BTH_BYTES + 4)
+
+/*
+ * Octets on the wire, all between the start of a packet and its VCRC (IBA vol 1,
+ * 16.1.3.5).  The datapath counts payload; headers follow from the packets.
+ * Padding and immediate data are left out: to count them is a matter of a few
+ * instructions for every packet.
+ */
+static u64 ibds_wire_octets(u64 payload, u64 packets, u64 rc, u64 grh)
+{
+	return payload + packets * (IBDS_PACKET_BYTES + IB_DETH_BYTES) -
+	       rc * IB_DETH_BYTES + grh * IB_GRH_BYTES;
+}
+
 static void ibds_counters_add(u64 *raw, const struct ibds_counters *c)
 {
-	raw[IBDS_PMA_XMIT_DATA] += READ_ONCE(c->tx_bytes);
-	raw[IBDS_PMA_RCV_DATA] += READ_ONCE(c->rx_bytes);
+	raw[IBDS_PMA_XMIT_DATA] += ibds_wire_octets(READ_ONCE(c->tx_bytes),
+						    READ_ONCE(c->tx_packets),
+						    READ_ONCE(c->tx_rc_packets),
+						    READ_ONCE(c->tx_grh));
+	raw[IBDS_PMA_RCV_DATA] += ibds_wire_octets(READ_ONCE(c->rx_bytes),
+						   READ_ONCE(c->rx_packets),
+						   READ_ONCE(c->rx_rc_packets),
+						   READ_ONCE(c->rx_grh));
 	raw[IBDS_PMA_XMIT_PKTS] += READ_ONCE(c->tx_packets);
 	raw[IBDS_PMA_RCV_PKTS] += READ_ONCE(c->rx_packets);
 	raw[IBDS_PMA_RCV_ERRORS] += READ_ONCE(c->drop_malformed);

@@ -249,7 +249,10 @@ static void ibds_rc_complete(struct ibds_port *to, struct ibds_rcv *rcv,
 	cqe->sq_slots = 0;
 	ibds_cq_end(rcv->cq, cqe, msg->wr->send_flags & IB_SEND_SOLICITED);
 	ibds_count_add(to, rx_packets, msg->packets);
+	ibds_count_add(to, rx_rc_packets, msg->packets);
 	ibds_count_add(to, rx_bytes, msg->len);
+	if (unlikely(msg->qp->av.grh))
+		ibds_count_add(to, rx_grh, msg->packets);
 }
 
 /* rcv->lock is held, the packet is for this QP. */
@@ -504,7 +507,10 @@ static enum ib_wc_status ibds_rc_message(const struct ibds_msg *msg)
 			return status;
 	}
 	ibds_count_add(port, tx_packets, msg->packets);
+	ibds_count_add(port, tx_rc_packets, msg->packets);
 	ibds_count_add(port, tx_bytes, msg->len);
+	if (unlikely(qp->av.grh))
+		ibds_count_add(port, tx_grh, msg->packets);
 	if (unlikely(READ_ONCE(port->mirror)))
 		ibds_rc_mirror(to, msg, IBDS_LATER_MIRROR);
 	answer = ibds_rc_transmit(msg, to, &rnr_timer);

@@ -330,6 +330,14 @@ static noinline bool ibds_ud_verify(u8 *pkt, u32 len)
 
 /* ---- receiving ---------------------------------------------------------- */
 
+static void ibds_ud_scatter_grh(const struct ibds_rcv *rcv,
+				struct ibds_pos *pos,
+				const struct ibds_dgram *d)
+{
+	ibds_count(rcv->ud_on, rx_grh);
+	ibds_scatter(pos, d->grh, IBDS_GRH_BYTES);
+}
+
 /* A buffer in several pieces: by way of rcv->bounce when checksums are asked. */
 static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
 				     const struct ibds_rwqe *wqe,
@@ -343,7 +351,7 @@ static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
 		ok = ibds_ud_verify(rcv->bounce, d->len);
 	/* Without a GRH the first 40 octets are undefined, not zero. */
 	if (d->grh)
-		ibds_scatter(&pos, d->grh, IBDS_GRH_BYTES);
+		ibds_ud_scatter_grh(rcv, &pos, d);
 	else
 		ibds_skip(&pos, IBDS_GRH_BYTES);
 	ibds_scatter(&pos, rcv->bounce, d->len);
@@ -361,8 +369,10 @@ static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
 		return ibds_ud_scatter(rcv, wqe, d);
 
 	dst = ibds_va(wqe->sge[0].addr, rcv->phys);
-	if (d->grh)
+	if (d->grh) {
+		ibds_count(rcv->ud_on, rx_grh);
 		memcpy(dst, d->grh, IBDS_GRH_BYTES);
+	}
 	dst += IBDS_GRH_BYTES;
 	ok = ibds_ud_fill(dst, d);
 	if (!ok && rcv->csum)
@@ -635,10 +645,12 @@ static bool ibds_ud_mc_ok(const struct ibds_path *path, u32 dqpn)
 	       path->dgid.raw[0] == 0xff && path->dlid != IBDS_LID_PERMISSIVE;
 }
 
+/* Once for each packet. */
 static void ibds_grh_length(struct ib_grh *grh, const struct ibds_dgram *d)
 {
 	u32 imm = d->wc_flags & IB_WC_WITH_IMM ? sizeof(d->imm) : 0;
 
+	ibds_count(d->from, tx_grh);
 	grh->paylen = cpu_to_be16(IBDS_UD_OVERHEAD + imm + ALIGN(d->len, 4));
 }
 

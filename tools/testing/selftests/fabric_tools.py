@@ -184,6 +184,16 @@ PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
 BM_MGMT, BM_VERSION, GET_RESP, CLASS_PORT_INFO, BAD_VERSION = 5, 1, 0x81, 1, 4
 
 
+def test_data_counters():
+    """What performance counters call data has headers and ICRC in it."""
+    text = cmd(["perfquery", "-x", port(2).lid(), "1"]).stdout
+    for way in ("Xmit", "Rcv"):
+        packets = int(field(text, f"Port{way}Pkts"))
+        ksft_gt(packets, 10, way)
+        # There were but MADs: LRH, BTH, DETH, 256 octets, ICRC.
+        ksft_eq(int(field(text, f"Port{way}Data")), packets * 288 // 4, way)
+
+
 def test_unknown_class():
     """The switch tells who asks for a class that it does not have."""
     text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
