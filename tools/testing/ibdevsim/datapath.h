@@ -710,7 +710,7 @@ static inline struct ibds_rcv *ibds_rcv_find(const struct ibds_dev *dev, u32 qpn
 {
 	struct ibds_rcv *rcv;
 
-	hlist_for_each_entry_rcu(rcv, &dev->qp_hash[qpn % IBDS_QP_BUCKETS], node)
+	hlist_for_each_entry_rcu(rcv, &dev->qp_hash[qpn & dev->qp_mask], node)
 		if (rcv->qpn == qpn)
 			return rcv;
 	return NULL;

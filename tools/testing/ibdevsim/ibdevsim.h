@@ -68,7 +68,7 @@
 #define IBDS_LID_PERMISSIVE	0xffff
 #define IBDS_QPN_MULTICAST	0xffffff
 #define IBDS_CSUM_V4		1
-#define IBDS_QP_BUCKETS		1024
+#define IBDS_QP_BUCKETS_MAX	65536
 
 /**
  * enum ibds_comp_ctx - where completion handlers are called
@@ -390,6 +390,7 @@ struct ibds_port {
  * @port: port n is at index n - 1
  * @qps: QPN to struct ibds_rcv, RCU
  * @qp_hash: the same for the datapath; changed under the first port's lock
+ * @qp_mask: entries of @qp_hash less one
  * @next_qpn: where the search for a free QPN starts
  * @num_qp: QPs there are
  * @num_cq: CQs
@@ -415,7 +416,8 @@ struct ibds_dev {
 	struct ibds_vf vf[IBDS_MAX_PORTS][IBDS_MAX_VFS];
 	struct ibds_port port[IBDS_MAX_PORTS];
 	struct xarray qps;
-	struct hlist_head qp_hash[IBDS_QP_BUCKETS];
+	struct hlist_head *qp_hash;
+	u32 qp_mask;
 	u32 next_qpn;
 	atomic_t num_qp, num_cq, num_srq, num_pd, num_ah, num_mr;
 	bool fatal;
@@ -498,7 +500,8 @@ static inline struct ibds_dev *to_ibds_dev(struct ib_device *d)
 int ibds_datapath_init(void);
 void ibds_datapath_exit(void);
 /* Fill ib_device_ops and attributes from dev->caps; before registration. */
-void ibds_verbs_setup(struct ibds_dev *dev);
+int ibds_verbs_setup(struct ibds_dev *dev);
+void ibds_verbs_release(struct ibds_dev *dev);
 /*
  * Deliver @pkt to the QPs of @port it is for (special, UD by QPN, multicast
  * by MGID and MLID), applying P_Key, Q_Key and length rules.  RCU read side

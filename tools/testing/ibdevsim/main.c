@@ -362,12 +362,16 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 	err = dev->caps.dma ? ibds_dma_dev_new(dev) : 0;
 	if (err)
 		goto err_bus_dev;
-	err = ibds_ports_init(dev);
+	err = ibds_verbs_setup(dev);
 	if (err)
 		goto err_dma_dev;
-	ibds_verbs_setup(dev);
+	err = ibds_ports_init(dev);
+	if (err)
+		goto err_verbs;
 	return dev;
 
+err_verbs:
+	ibds_verbs_release(dev);
 err_dma_dev:
 	platform_device_unregister(dev->pdev);
 err_bus_dev:
@@ -383,6 +387,7 @@ static void ibds_dev_free(struct ibds_dev *dev)
 	struct platform_device *pdev = dev->pdev;
 
 	ibds_ports_exit(dev, dev->caps.ports);
+	ibds_verbs_release(dev);
 	ib_dealloc_device(&dev->ib);
 	platform_device_unregister(pdev);
 	device_unregister(bus_dev);

@@ -475,7 +475,7 @@ static int ibds_qp_publish(struct ibds_dev *dev, struct ibds_qp *qp,
 	qp->rcv->qpn = qpn;
 	spin_lock_irqsave(lock, flags);
 	hlist_add_head_rcu(&qp->rcv->node,
-			   &dev->qp_hash[qpn % IBDS_QP_BUCKETS]);
+			   &dev->qp_hash[qpn & dev->qp_mask]);
 	spin_unlock_irqrestore(lock, flags);
 	return 0;
 }

@@ -470,11 +470,19 @@ static const struct ib_device_ops ibds_moderation_ops = {
 /**
  * ibds_verbs_setup - operations and attributes of an HCA
  * @dev: HCA that is not registered yet
+ *
+ * Return: 0 or -ENOMEM.
  */
-void ibds_verbs_setup(struct ibds_dev *dev)
+int ibds_verbs_setup(struct ibds_dev *dev)
 {
+	u32 buckets = min_t(u32, roundup_pow_of_two(dev->caps.max_qp),
+			    IBDS_QP_BUCKETS_MAX);
 	struct ib_device *ibdev = &dev->ib;
 
+	dev->qp_hash = kvzalloc_objs(*dev->qp_hash, buckets);
+	if (!dev->qp_hash)
+		return -ENOMEM;
+	dev->qp_mask = buckets - 1;
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
 	/* So that a QPN of another HCA rarely passes for one's own. */
 	dev->next_qpn = IBDS_QPN_FIRST + dev->id % 64 * 61;
@@ -489,6 +497,16 @@ void ibds_verbs_setup(struct ibds_dev *dev)
 		ib_set_device_ops(ibdev, &ibds_vf_ops);
 	if (dev->caps.moderation)
 		ib_set_device_ops(ibdev, &ibds_moderation_ops);
+	return 0;
+}
+
+/**
+ * ibds_verbs_release - undo ibds_verbs_setup()
+ * @dev: HCA without QPs, where nobody looks for any
+ */
+void ibds_verbs_release(struct ibds_dev *dev)
+{
+	kvfree(dev->qp_hash);
 }
 
 /**

@@ -91,5 +91,17 @@ def test_long_message():
     ksft_eq(status, "local length error")
 
 
+def test_switch_full():
+    """Where the switch has no port left there is no HCA, and a reason."""
+    for number in (5, 6, 7):
+        fabric.add_hca(number)
+    place = kmsg_tail()
+    with ksft_raises(OSError) as refused:
+        hca(8).plug()
+    ksft_eq(refused.error.errno, errno.ENOSPC)
+    ksft_eq(len(kmsg_since(place, "all 4 switch ports are taken")), 1)
+    ksft_false(hca(8).exists())
+
+
 if __name__ == "__main__":
     main(globals())

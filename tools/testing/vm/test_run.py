@@ -124,7 +124,9 @@ class Options(unittest.TestCase):
     def test_nonsense_is_refused(self):
         for argv in (["--hcas", "-1"], ["--ports", "3"], ["--cpus", "0"],
                      ["--env", "1=2"], ["--env", "A"], ["--timeout", "0"],
-                     ["--sm", "ufm"], ["--frobnicate"]):
+                     ["--sm", "ufm"], ["--frobnicate"], ["--hcas", "37"],
+                     ["--hcas", "19", "--ports", "2"],
+                     ["--hcas", "5", "--fabric-args", "switch_ports=4"]):
             with self.subTest(argv=argv):
                 self.assertTrue(self.refused(*argv, "--", "true"))
 
