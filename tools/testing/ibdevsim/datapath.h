@@ -800,6 +800,7 @@ enum ibds_later {
 };
 
 void ibds_later_run(struct list_head *later);
+bool ibds_port_has_gid(const struct ibds_port *port, const union ib_gid *gid);
 enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 			       struct list_head *later);
 enum ib_wc_status ibds_mad_post(struct ibds_qp *qp, const struct ib_ud_wr *wr,

@@ -66,6 +66,7 @@
 #define IBDS_MAD_SIZE		256
 #define IBDS_GRH_BYTES		40
 #define IBDS_LID_PERMISSIVE	0xffff
+#define IBDS_LL_PREFIX		0xfe80000000000000ULL
 #define IBDS_QPN_MULTICAST	0xffffff
 #define IBDS_CSUM_V4		1
 #define IBDS_QP_BUCKETS_MAX	65536
@@ -167,6 +168,7 @@ struct ibds_vf {
  * @drop_no_qp: no such QP, or not in a state to receive
  * @drop_pkey: P_Key mismatch
  * @drop_qkey: Q_Key mismatch
+ * @drop_gid: GRH for a GID that the port does not have
  * @drop_mtu: longer than the MTU
  * @drop_no_recv: no receive posted
  * @drop_recv_short: receive too short
@@ -213,6 +215,7 @@ struct ibds_counters {
 	u64 drop_no_qp;
 	u64 drop_pkey;
 	u64 drop_qkey;
+	u64 drop_gid;
 	u64 drop_mtu;
 	u64 drop_no_recv;
 	u64 drop_recv_short;

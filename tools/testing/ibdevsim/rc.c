@@ -450,6 +450,10 @@ static struct ibds_port *ibds_rc_route(const struct ibds_msg *msg)
 		ibds_count(to, drop_mtu);
 		return NULL;
 	}
+	if (unlikely(qp->av.grh) && !ibds_port_has_gid(to, &qp->av.dgid)) {
+		ibds_count(to, drop_gid);
+		return NULL;
+	}
 	return to;
 }
 

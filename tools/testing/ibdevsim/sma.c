@@ -18,7 +18,6 @@
 #define IBDS_VENDOR_ID		{ 0x02, 0x1b, 0xd5 }
 #define IBDS_DEVICE_ID		0x1bd5
 
-#define IBDS_LL_PREFIX		0xfe80000000000000ULL
 #define IBDS_SUBNET_TIMEOUT	18
 #define IBDS_RESP_TIME		8
 #define IBDS_VL_CAP		4	/* VL0 to VL7 */

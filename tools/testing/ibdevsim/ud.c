@@ -537,6 +537,31 @@ static noinline int ibds_ud_arrive_mc(struct ibds_port *to,
 	return bad;
 }
 
+/**
+ * ibds_port_has_gid - is a GRH with this DGID for the port?
+ * @port: HCA port
+ * @gid: DGID
+ *
+ * The default subnet prefix is good for any of its GUIDs; IBA vol 1, 4.1.1.
+ */
+bool ibds_port_has_gid(const struct ibds_port *port, const union ib_gid *gid)
+{
+	__be64 prefix = gid->global.subnet_prefix;
+	union ib_gid own;
+	u32 i;
+
+	if (prefix != READ_ONCE(port->gid_prefix) &&
+	    prefix != cpu_to_be64(IBDS_LL_PREFIX))
+		return false;
+	for (i = 0; i < port->dev->caps.gids; i++) {
+		ibds_port_gid(port, i, &own);
+		if (own.global.interface_id &&
+		    own.global.interface_id == gid->global.interface_id)
+			return true;
+	}
+	return false;
+}
+
 /* A datagram is at its port: for which QPs?  Interrupts off, RCU read side. */
 static __always_inline int ibds_ud_arrive(struct ibds_port *to,
 					  const struct ibds_dgram *d)
@@ -549,6 +574,10 @@ static __always_inline int ibds_ud_arrive(struct ibds_port *to,
 	}
 	if (unlikely(d->dqpn == IBDS_QPN_MULTICAST))
 		return ibds_ud_arrive_mc(to, d);
+	if (unlikely(d->grh) && !ibds_port_has_gid(to, &d->grh->dgid)) {
+		ibds_count(to, drop_gid);
+		return 0;
+	}
 	rcv = ibds_rcv_find(to->dev, d->dqpn);
 	if (unlikely(!rcv)) {
 		ibds_count(to, drop_no_qp);
@@ -729,6 +758,8 @@ ibds_ud_send_lso(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 
 	d->fill = IBDS_FILL_SEGMENT;
 	d->seg = &seg;
+	if (d->grh)
+		ibds_grh_build(grh, path, qp->port);
 	do {
 		n = min_t(u32, wr->mss, total - off);
 		d->len = wr->hlen + n;
@@ -815,8 +846,6 @@ enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 		return IB_WC_SUCCESS;
 	}
 
-	if (path->grh)
-		ibds_grh_build(&grh, path, port);
 	if (unlikely(wr->wr.opcode == IB_WR_LSO)) {
 		if (len > IBDS_MAX_LSO)
 			return IB_WC_LOC_LEN_ERR;
@@ -826,8 +855,10 @@ enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	if (unlikely(len > READ_ONCE(port->mtu_active)))
 		return IB_WC_LOC_LEN_ERR;
 	qp->sq.psn++;
-	if (path->grh)
+	if (path->grh) {
+		ibds_grh_build(&grh, path, port);
 		ibds_grh_length(&grh, &d);
+	}
 	ibds_ud_emit(port, path, &d);
 	return IB_WC_SUCCESS;
 }
@@ -925,6 +956,10 @@ static int ibds_mad_arrive(struct ibds_port *to, const struct ibds_dgram *d)
 		if (pkey_index < 0) {
 			ibds_count(to, drop_pkey);
 			return IBDS_LATER_BAD_PKEY;
+		}
+		if (d->grh && !ibds_port_has_gid(to, &d->grh->dgid)) {
+			ibds_count(to, drop_gid);
+			return 0;
 		}
 		if (d->qkey != IB_QP1_QKEY) {
 			ibds_count(to, drop_qkey);

@@ -216,10 +216,14 @@ def test_bad_grh():
     gids = [(other, bytes(16)), (bytes(16), own), (own, own),
             (multicast, own), (other, multicast), (other, b"\xff" * 16),
             (random.randbytes(16), random.randbytes(16))]
+    before = pair.b.port.counter("drop_gid")
     for pair_of_gids in gids:
         for length in (0, 3, 4, 40, 200):
             forge.inject(ipoib(0x0800, bytes(length))[:max(length, 4)],
                          global_=pair_of_gids)
+    # An HCA takes what is for it.
+    ksft_eq(pair.b.port.counter("drop_gid") - before,
+            5 * sum(dgid != own for _, dgid in gids))
     ping_ok(pair.a.ns, pair.b.v4, count=3)
 
 
