@@ -94,9 +94,15 @@ static struct ipoib_dev *ipoib_nl_parent(struct net *net, struct nlattr *link,
 	return dev;
 }
 
-/* An address for a new link: its GUID counts, the rest is not ours to choose. */
-static int ipoib_nl_guid(struct ipoib_dev *parent, struct nlattr *address,
-			 __be64 *guid, struct netlink_ext_ack *extack)
+/*
+ * An address for a new link.  Its GUID counts if the port has it; QPN and
+ * subnet prefix are never a user's to choose.  Programs such as
+ * systemd-networkd give every new link an address that they made up.  Such a
+ * link is not refused: it gets the port's address, and the user a warning.
+ */
+static int ipoib_nl_guid(struct ipoib_dev *parent, struct net_device *ndev,
+			 struct nlattr *address, __be64 *guid,
+			 struct netlink_ext_ack *extack)
 {
 	*guid = 0;
 	if (!address)
@@ -107,11 +113,12 @@ static int ipoib_nl_guid(struct ipoib_dev *parent, struct nlattr *address,
 		return -EINVAL;
 	}
 	*guid = ipoib_addr_guid(nla_data(address));
-	if (!ipoib_port_has_guid(parent->port, *guid)) {
-		NL_SET_ERR_MSG_ATTR(extack, address,
-				    "The port does not have that GUID");
-		return -EADDRNOTAVAIL;
-	}
+	if (ipoib_port_has_guid(parent->port, *guid))
+		return 0;
+	*guid = 0;
+	ndev->addr_assign_type = NET_ADDR_PERM;
+	NL_SET_ERR_MSG(extack,
+		       "The port does not have that GUID: the address is the port's");
 	return 0;
 }
 
@@ -156,7 +163,7 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 				 extack);
 	if (IS_ERR(parent))
 		return PTR_ERR(parent);
-	ret = ipoib_nl_guid(parent, tb[IFLA_ADDRESS], &guid, extack);
+	ret = ipoib_nl_guid(parent, ndev, tb[IFLA_ADDRESS], &guid, extack);
 	if (ret)
 		return ret;
 	if (data && data[IFLA_IPOIB_MODE])

@@ -3,13 +3,16 @@
 """Child interfaces made, changed, shown and deleted by rtnetlink."""
 
 import errno
+import os
+import shutil
 
-from lib import (Netns, ROOT, Stream, defer, ends, exists, ip, ksft_eq,
+from lib import (Netns, ROOT, Stream, bkg, defer, ends, exists, ip, ksft_eq,
                  ksft_in, ksft_ne, ksft_not_in, ksft_raises, ksft_true, main,
                  ours_only, ping_ok, read, slow, tcp_transfer, timeout,
                  wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, children, gone,
                        names_in, refused)
+from lib.ipoib import forget
 from lib.rtnl import IFLA_ADDRESS, Rtnl, attr
 
 BOOT = {"hcas": 2, "seconds": 75}
@@ -62,8 +65,7 @@ def test_refusals():
             (child.ifname, "", "pkey 0x8005"),
             ("lo", "", "pkey 0x8005"),
             (end.ifname, "mtu 9000", "pkey 0x8005"),
-            (end.ifname, "mtu 10", "pkey 0x8005"),
-            (end.ifname, f"address {'00:' * 19}01", "pkey 0x8005")):
+            (end.ifname, "mtu 10", "pkey 0x8005")):
         done = ip(f"link add link {parent} name no.1 {more} type ipoib "
                   f"{words}", ns=end.ns, fail=False)
         reason = refused(done)
@@ -78,6 +80,70 @@ def test_refusals():
         ksft_ne(done.ret, 0, words)
     ksft_eq(names_in(end.ns), before)
     ksft_eq(len(end.port.hca.data_qps()), qps, "QPs")
+
+
+@ours_only("the in-tree module takes no address at all, and says nothing")
+def test_foreign_address():
+    """An address that somebody made up: a warning, and the port's address."""
+    end = ends().a
+    guid = end.address()[12:]
+    made_up = os.urandom(12) + b"\x02" + os.urandom(7)
+    done = add_link(end, "up.1", "pkey 0x8001",
+                    f"address {made_up.hex(':')}")
+    child = Child(end, "up.1", 1)
+    defer(child.delete)
+    ksft_in("Warning: The port does not have that GUID", done.stderr)
+    ksft_eq(child.address()[4:], end.address()[4:], "GID")
+    ksft_eq(child.read("addr_assign_type"), "0", "permanent")
+    done = add_link(end, "up.2", "pkey 0x8002",
+                    f"address {(os.urandom(12) + guid).hex(':')}")
+    child = Child(end, "up.2", 2)
+    defer(child.delete)
+    ksft_eq(done.stderr, "", "a GUID of the port is no reason to warn")
+    ksft_eq(child.address()[4:], end.address()[4:], "GID")
+
+
+NETWORKD = "/lib/systemd/systemd-networkd"
+NETDEV = """[NetDev]
+Name=nd.1
+Kind=ipoib
+[IPoIB]
+PartitionKey=0x8001
+"""
+NETWORK = """[Match]
+Name={}
+[Network]
+IPoIB=nd.1
+KeepConfiguration=yes
+"""
+
+
+@timeout(90)
+def test_networkd():
+    """systemd-networkd makes a child, with the address it makes up for it."""
+    pair = ends()
+    defer(forget, pair)
+    end = pair.a
+    conf = "/run/systemd/network"
+    os.makedirs(conf, exist_ok=True)
+    defer(shutil.rmtree, conf)
+    for name, text in (("nd.netdev", NETDEV),
+                       ("nd.network", NETWORK.format(end.ifname))):
+        with open(f"{conf}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+    child = Child(end, "nd.1", 1)
+    defer(lambda: gone(child) or child.delete())
+    # Where /sys can't be written it does not wait for udev.
+    with bkg(["unshare", "--mount", "sh", "-c",
+              f"mount -o remount,bind,ro /sys && "
+              f"SYSTEMD_LOG_LEVEL=debug exec {NETWORKD}"],
+             ns=end.ns) as daemon:
+        wait_until(lambda: not gone(child), 30, "the child")
+    ksft_not_in("Could not create", daemon.stderr)
+    ksft_eq(int(str(child.data()["key"]), 16), 0x8001)
+    ksft_eq(child.address()[4:], end.address()[4:], "GID")
+    child.up()
+    child.wait_carrier()
 
 
 @ours_only("the in-tree module gives no reasons")
