@@ -1083,28 +1083,6 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	return 0;
 }
 
-/**
- * ipoib_dev_prepare - what an interface has of its port, before it is registered
- * @dev: interface, as ipoib_setup() left it
- * @port: port
- * @pkey: P_Key with the full membership bit
- *
- * Takes nothing that would have to be given back.
- *
- * Return: 0, -ERANGE if the port does not allow the MTU that @dev has, or -errno
- */
-int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
-{
-	struct net_device *ndev = dev->ndev;
-
-	dev->port = port;
-	ipoib_dev_set_pkey(dev, pkey);
-	ndev->dev_id = port->num - 1;
-	ndev->dev_port = port->num - 1;
-	ipoib_set_features(ndev, port->ca);
-	return ipoib_set_mtu_range(dev);
-}
-
 /* The stack shows which NAPI serves a queue: of the parent, who owns them. */
 static void ipoib_dev_link_napis(struct ipoib_dev *dev)
 {
@@ -1189,7 +1167,29 @@ static void ipoib_destructor(struct net_device *ndev)
 	ipoib_neigh_exit(dev);
 }
 
-static const struct net_device_ops ipoib_netdev_ops = {
+/*
+ * A child may belong to a container, whose root must not get at the HCA or the
+ * port: nothing here reaches beyond the interface.  Settings of the port are
+ * refused at children by ipoib_ethtool.c.
+ */
+static const struct net_device_ops ipoib_child_ops = {
+	.ndo_init		= ipoib_init,
+	.ndo_uninit		= ipoib_uninit,
+	.ndo_open		= ipoib_open,
+	.ndo_stop		= ipoib_stop,
+	.ndo_start_xmit		= ipoib_start_xmit,
+	.ndo_select_queue	= ipoib_select_queue,
+	.ndo_features_check	= ipoib_features_check,
+	.ndo_change_mtu		= ipoib_change_mtu,
+	.ndo_tx_timeout		= ipoib_tx_timeout,
+	.ndo_set_rx_mode	= ipoib_set_rx_mode,
+	.ndo_set_mac_address	= ipoib_set_mac_address,
+	.ndo_get_iflink		= ipoib_get_iflink,
+	.ndo_get_stats64	= dev_get_tstats64,
+};
+
+/* The port's own interface is also where its HCA's functions are set up. */
+static const struct net_device_ops ipoib_parent_ops = {
 	.ndo_init		= ipoib_init,
 	.ndo_uninit		= ipoib_uninit,
 	.ndo_open		= ipoib_open,
@@ -1211,6 +1211,30 @@ static const struct net_device_ops ipoib_netdev_ops = {
 };
 
 /**
+ * ipoib_dev_prepare - what an interface has of its port, before it is registered
+ * @dev: interface, as ipoib_setup() left it
+ * @port: port
+ * @pkey: P_Key with the full membership bit
+ *
+ * Takes nothing that would have to be given back.
+ *
+ * Return: 0, -ERANGE if the port does not allow the MTU that @dev has, or -errno
+ */
+int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
+{
+	struct net_device *ndev = dev->ndev;
+
+	dev->port = port;
+	if (!ipoib_is_child(dev))
+		ndev->netdev_ops = &ipoib_parent_ops;
+	ipoib_dev_set_pkey(dev, pkey);
+	ndev->dev_id = port->num - 1;
+	ndev->dev_port = port->num - 1;
+	ipoib_set_features(ndev, port->ca);
+	return ipoib_set_mtu_range(dev);
+}
+
+/**
  * ipoib_setup - make an interface of a new net_device
  * @ndev: net_device with room for struct ipoib_dev
  */
@@ -1218,7 +1242,7 @@ void ipoib_setup(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
-	ndev->netdev_ops = &ipoib_netdev_ops;
+	ndev->netdev_ops = &ipoib_child_ops;
 	ndev->header_ops = &ipoib_header_ops;
 	ndev->ethtool_ops = &ipoib_ethtool_ops;
 	ndev->stat_ops = &ipoib_stat_ops;
@@ -1247,7 +1271,8 @@ static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 {
 	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
 
-	if (ndev->netdev_ops != &ipoib_netdev_ops)
+	if (ndev->netdev_ops != &ipoib_child_ops &&
+	    ndev->netdev_ops != &ipoib_parent_ops)
 		return NOTIFY_DONE;
 	switch (event) {
 	case NETDEV_REGISTER:

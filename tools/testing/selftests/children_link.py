@@ -4,10 +4,11 @@
 
 import os
 
-from lib import (Flood, Netns, ROOT, Stream, defer, ends, exists, fabric, ip,
-                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne,
-                 ksft_true, main, ours_differs, ours_only, ping, ping_ok, read,
-                 slow, sm, tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Flood, Netns, ROOT, Stream, bkg, cmd, defer, ends, exists,
+                 fabric, ip, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
+                 ksft_ne, ksft_not_in, ksft_true, main, ours_differs,
+                 ours_only, ping, ping_ok, read, slow, sm, tcp_transfer,
+                 timeout, udp_exchange, wait_until)
 from lib.child import (Child, Children, add_link, address_with, child_by_ip,
                        child_by_sysfs, children, names_in, set_address)
 
@@ -304,6 +305,40 @@ def test_vf():
         ksft_ne(ip(f"link set {name} {words}", fail=False).ret, 0, words)
     ip(f"link add link {name} name v.1 type ipoib pkey 0x8003")
     ksft_false(ROOT.link("v.1").get("vfinfo_list"), "VFs of a child")
+    new.unplug()
+
+
+@ours_only("any child of the in-tree module reaches the HCA's functions")
+@timeout(90)
+def test_container():
+    """Root of a container with a child has no way to the HCA and the port."""
+    ends()
+    new = fabric.add_hca(6, vfs=2)
+    name = wait_until(lambda: [n for n in names_in(ROOT, "ib")
+                               if "." not in n][0], 10, "an interface")
+    ip(f"link add link {name} name v.1 type ipoib pkey 0x8003")
+    box = bkg(["unshare", "--user", "--map-root-user", "--net", "sh", "-c",
+               "echo; exec sleep 1000"])
+    defer(box.stop)
+    box.proc.stdout.readline()
+    ip(f"link set v.1 netns {box.proc.pid}")
+
+    def inside(words):
+        return cmd(["nsenter", "--user", "--net", "--preserve-credentials",
+                    "-t", str(box.proc.pid), *words.split()], fail=False)
+
+    ksft_eq(inside("ip link set v.1 up").ret, 0, "the child is the box's")
+    for words in ("vf 0 node_guid 00:11:22:33:44:55:66:77",
+                  "vf 0 port_guid 00:11:22:33:44:55:66:78",
+                  "vf 1 state disable"):
+        done = inside(f"ip link set v.1 {words}")
+        ksft_in("not supported", done.stderr, words)
+    for words in ("-G v.1 rx 64", "-C v.1 rx-usecs 7", "-L v.1 rx 1 tx 2"):
+        ksft_ne(inside(f"ethtool {words}").ret, 0, words)
+    link = ROOT.link(name)
+    ksft_eq(vf_of(link, 1)["link_state"], "auto")
+    ksft_not_in("00:11:22:33:44:55", ip(f"-d link show {name}").stdout)
+    ip(f"link set {name} vf 0 port_guid 00:11:22:33:44:55:66:78")
     new.unplug()
 
 
