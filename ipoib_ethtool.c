@@ -234,8 +234,9 @@ static bool ipoib_is_childs(struct ipoib_dev *dev, const char *what)
 {
 	if (!ipoib_is_child(dev))
 		return false;
-	netdev_info(dev->ndev, "%s belong to the port: set them at %s\n", what,
-		    dev->port->parent->name);
+	net_ratelimited_function(netdev_info, dev->ndev,
+				 "%s belong to the port: set them at %s\n",
+				 what, dev->port->parent->name);
 	return true;
 }
 

@@ -379,9 +379,9 @@ static int ipoib_dev_open(struct ipoib_dev *dev)
 	netif_tx_start_all_queues(dev->ndev);
 	ret = ipoib_dev_up(dev);
 	if (ret == -ENOENT) {
-		netdev_info(dev->ndev,
-			    "P_Key %#06x is not in the port's table yet\n",
-			    dev->pkey);
+		net_ratelimited_function(netdev_info, dev->ndev,
+					 "P_Key %#06x is not in the port's table yet\n",
+					 dev->pkey);
 		ret = 0;
 	}
 	if (ret)
@@ -558,8 +558,9 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 		dev->admin_mtu = mtu;
 	WRITE_ONCE(ndev->mtu, ipoib_effective_mtu(dev));
 	if (!dev->connected && ndev->mtu < mtu)
-		netdev_info(ndev, "MTU is %u, more than that the broadcast group does not allow\n",
-			    ndev->mtu);
+		net_ratelimited_function(netdev_info, ndev,
+					 "MTU is %u, more than that the broadcast group does not allow\n",
+					 ndev->mtu);
 	return 0;
 }
 
@@ -716,7 +717,8 @@ static int ipoib_dev_to_connected(struct ipoib_dev *dev)
 	ndev->max_mtu = IPOIB_CM_MTU;
 	dev->admin_mtu = IPOIB_CM_MTU;
 	ipoib_dev_update_features(dev);
-	netdev_info(ndev, "connected mode; multicast and neighbours without it still have the link's MTU\n");
+	net_ratelimited_function(netdev_info, ndev,
+				 "connected mode; multicast and neighbours without it still have the link's MTU\n");
 	return 0;
 }
 
@@ -985,12 +987,14 @@ static int ipoib_set_mac_address(struct net_device *ndev, void *p)
 	__be64 guid = ipoib_addr_guid(addr), old = dev->guid;
 
 	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN - sizeof(guid))) {
-		netdev_warn(ndev, "address: only the GUID can be changed\n");
+		net_ratelimited_function(netdev_warn, ndev,
+					 "address: only the GUID can be changed\n");
 		return -EINVAL;
 	}
 	if (!ipoib_port_has_guid(dev->port, guid)) {
-		netdev_warn(ndev, "address: the port has no GUID %016llx\n",
-			    be64_to_cpu(guid));
+		net_ratelimited_function(netdev_warn, ndev,
+					 "address: the port has no GUID %016llx\n",
+					 be64_to_cpu(guid));
 		return -EADDRNOTAVAIL;
 	}
 	ipoib_dev_set_guid(dev, guid);

@@ -193,7 +193,8 @@ static void ipoib_nl_dellink(struct net_device *ndev, struct list_head *head)
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 
 	if (!ipoib_is_child(dev)) {
-		netdev_warn(ndev, "not deleted: it goes with its HCA\n");
+		net_ratelimited_function(netdev_warn, ndev,
+					 "not deleted: it goes with its HCA\n");
 		return;
 	}
 	ipoib_dev_stop_begin(dev);

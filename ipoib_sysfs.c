@@ -6,6 +6,9 @@
  * Writers need CAP_NET_ADMIN, as with other files of a network device, and
  * rtnl.  Blocking on it in a sysfs file could deadlock with the file's removal,
  * so a writer that does not get it at once starts over.
+ *
+ * The writer may be root of a container: the log has numbers, not text of his,
+ * and has them at a limited rate.
  */
 #include <linux/rtnetlink.h>
 #include <linux/sysfs.h>
@@ -53,7 +56,9 @@ static ssize_t mode_store(struct device *d, struct device_attribute *attr,
 	ret = ipoib_dev_set_mode(dev, connected, &extack);
 	rtnl_unlock();
 	if (ret)
-		netdev_warn(dev->ndev, "mode not changed: %s\n", extack._msg);
+		net_ratelimited_function(netdev_warn, dev->ndev,
+					 "mode not changed: %s\n",
+					 extack._msg);
 	return ret ?: count;
 }
 
@@ -96,16 +101,18 @@ static ssize_t ipoib_child_store(struct device *d, const char *buf,
 	u16 number;
 	int ret;
 
+	ret = ipoib_pkey_parse(buf, &number);
+	if (ret)
+		return ret;
 	ret = ipoib_sysfs_lock(ndev);
 	if (ret)
 		return ret;
-	ret = ipoib_pkey_parse(buf, &number);
-	if (!ret)
-		ret = func(ipoib_priv(ndev), number);
+	ret = func(ipoib_priv(ndev), number);
 	rtnl_unlock();
 	if (ret)
-		netdev_warn(ndev, "child with P_Key \"%.*s\" not %s: %pe\n",
-			    (int)strcspn(buf, "\n"), buf, what, ERR_PTR(ret));
+		net_ratelimited_function(netdev_warn, ndev,
+					 "child with P_Key %#06x not %s: %pe\n",
+					 number, what, ERR_PTR(ret));
 	return ret ?: count;
 }
 

@@ -148,8 +148,9 @@ void ipoib_children_open(struct ipoib_port *port)
 	ASSERT_RTNL();
 	list_for_each_entry(dev, &port->devs, port_entry)
 		if (ipoib_is_child(dev) && dev_open(dev->ndev, NULL))
-			netdev_warn(dev->ndev, "does not come up with %s\n",
-				    port->parent->name);
+			net_ratelimited_function(netdev_warn, dev->ndev,
+						 "does not come up with %s\n",
+						 port->parent->name);
 }
 
 /**

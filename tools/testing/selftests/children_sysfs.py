@@ -6,12 +6,13 @@ import errno
 import os
 
 from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours,
-                 ip, ksft_eq, ksft_false, ksft_in, ksft_ne, ksft_true, main,
-                 ours_only, ping_ok, read, tcp_transfer, timeout, udp_exchange,
-                 wait_until, write)
+                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in,
+                 ksft_le, ksft_ne, ksft_true, main, ours_only, ping_ok, read,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
+from lib.rtnl import Rtnl
 
 BOOT = {"hcas": 2, "seconds": 80}
 
@@ -248,6 +249,26 @@ def test_delete_others():
     made = child_by_sysfs(end, 10)
     made.delete(fail=True)
     ksft_eq(errno_of(delete_child, end, 10), errno.ENODEV)
+
+
+@ours_only("the in-tree module says nothing")
+def test_log():
+    """What users write is not in the log, and refusals are there seldom."""
+    end = ends().a
+    address = bytearray(end.address())
+    address[-1] ^= 0x55
+    talk = Rtnl(end.ns)
+    defer(talk.close)
+    place = kmsg_tail()
+    for _ in range(100):
+        for func in (create_child, delete_child):
+            errno_of(func, end, 0, "\x1b[31mloud\x07\n")
+        errno_of(delete_child, end, 5)
+        errno_of(create_child, end, 0xffff)
+        errno_of(talk.address, end.ifname, address)
+    lines = kmsg_since(place)
+    ksft_eq([line for line in lines if "loud" in line], [])
+    ksft_le(len(lines), 60, "lines")
 
 
 @ours_only("the in-tree module says nothing")
