@@ -4,8 +4,10 @@
  * and delete_child of a port's own interface, parent of its children
  *
  * Writers need CAP_NET_ADMIN, as with other files of a network device, and
- * rtnl.  Blocking on it in a sysfs file could deadlock with the file's removal,
- * so a writer that does not get it at once starts over.
+ * rtnl.  Whoever removes the file holds that and waits for the writers.  So a
+ * writer that does not get rtnl at once starts over, and none waits for the
+ * last reference on a net_device, which rtnl_unlock() would do after deleting
+ * one: ipoib_child_delete() leaves that to a work item.
  *
  * The writer may be root of a container: the log has numbers, not text of his,
  * and has them at a limited rate.
@@ -20,12 +22,17 @@ static struct ipoib_dev *ipoib_from_device(struct device *d)
 	return ipoib_priv(to_net_dev(d));
 }
 
+static int ipoib_sysfs_permit(struct net_device *ndev)
+{
+	return ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN) ? 0 : -EPERM;
+}
+
 /* May the writer do it?  Then with rtnl. */
 static int ipoib_sysfs_lock(struct net_device *ndev)
 {
-	if (!ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN))
-		return -EPERM;
-	return rtnl_trylock() ? 0 : restart_syscall();
+	int ret = ipoib_sysfs_permit(ndev);
+
+	return ret ?: rtnl_trylock() ? 0 : restart_syscall();
 }
 
 static ssize_t mode_show(struct device *d, struct device_attribute *attr,
@@ -93,9 +100,17 @@ static ssize_t umcast_store(struct device *d, struct device_attribute *attr,
 	return ret ?: count;
 }
 
-static ssize_t ipoib_child_store(struct device *d, const char *buf,
-				 size_t count, const char *what,
-				 int (*func)(struct ipoib_dev *parent, u16 nr))
+static void ipoib_child_complain(struct net_device *ndev, u16 number,
+				 const char *what, int ret)
+{
+	net_ratelimited_function(netdev_warn, ndev,
+				 "child with P_Key %#06x not %s: %pe\n",
+				 number, what, ERR_PTR(ret));
+}
+
+static ssize_t create_child_store(struct device *d,
+				  struct device_attribute *attr,
+				  const char *buf, size_t count)
 {
 	struct net_device *ndev = to_net_dev(d);
 	u16 number;
@@ -107,27 +122,33 @@ static ssize_t ipoib_child_store(struct device *d, const char *buf,
 	ret = ipoib_sysfs_lock(ndev);
 	if (ret)
 		return ret;
-	ret = func(ipoib_priv(ndev), number);
+	ret = ipoib_child_create(ipoib_priv(ndev), number);
 	rtnl_unlock();
 	if (ret)
-		net_ratelimited_function(netdev_warn, ndev,
-					 "child with P_Key %#06x not %s: %pe\n",
-					 number, what, ERR_PTR(ret));
+		ipoib_child_complain(ndev, number, "made", ret);
 	return ret ?: count;
-}
-
-static ssize_t create_child_store(struct device *d,
-				  struct device_attribute *attr,
-				  const char *buf, size_t count)
-{
-	return ipoib_child_store(d, buf, count, "made", ipoib_child_create);
 }
 
 static ssize_t delete_child_store(struct device *d,
 				  struct device_attribute *attr,
 				  const char *buf, size_t count)
 {
-	return ipoib_child_store(d, buf, count, "deleted", ipoib_child_delete);
+	struct net_device *ndev = to_net_dev(d);
+	u16 number;
+	int ret;
+
+	ret = ipoib_pkey_parse(buf, &number);
+	if (ret)
+		return ret;
+	ret = ipoib_sysfs_permit(ndev);
+	if (ret)
+		return ret;
+	ret = ipoib_child_delete(ipoib_priv(ndev), number);
+	if (ret == -EAGAIN)
+		return restart_syscall();
+	if (ret)
+		ipoib_child_complain(ndev, number, "deleted", ret);
+	return ret ?: count;
 }
 
 static ssize_t parent_show(struct device *d, struct device_attribute *attr,

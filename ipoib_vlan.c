@@ -110,15 +110,8 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 	return ret;
 }
 
-/**
- * ipoib_child_delete - delete a child as delete_child does
- * @parent: the port's own interface
- * @number: P_Key, with or without the membership bit
- *
- * Context: rtnl.
- * Return: 0, or -ENODEV if create_child made none with that P_Key
- */
-int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
+/* -ENODEV: create_child made none with that P_Key. */
+static int ipoib_child_unregister(struct ipoib_dev *parent, u16 number)
 {
 	u16 pkey = ipoib_pkey_full(number);
 	struct ipoib_dev *dev;
@@ -131,6 +124,72 @@ int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
 		}
 	}
 	return -ENODEV;
+}
+
+/*
+ * struct ipoib_child_delete - somebody waits for a child to be deleted
+ * @work: deletes it
+ * @done: @ret is final, and the rest is of no use to anybody
+ * @parent: the port's own interface
+ * @number: P_Key
+ * @ret: what came of it
+ */
+struct ipoib_child_delete {
+	struct work_struct work;
+	struct completion done;
+	struct ipoib_dev *parent;
+	u16 number;
+	int ret;
+};
+
+/*
+ * rtnl_unlock() waits for the last reference on the child.  Who holds that may
+ * want rtnl, and who has rtnl may wait for a writer to delete_child: so here,
+ * not there.  The writer is told as soon as the child is unregistered.
+ */
+static void ipoib_child_delete_work(struct work_struct *work)
+{
+	struct ipoib_child_delete *del =
+		container_of(work, struct ipoib_child_delete, work);
+
+	/* Nor may the writer wait for rtnl. */
+	if (!rtnl_trylock()) {
+		complete(&del->done);
+		return;
+	}
+	del->ret = ipoib_child_unregister(del->parent, del->number);
+	complete(&del->done);
+	rtnl_unlock();
+}
+
+/**
+ * ipoib_child_delete - delete a child as delete_child does
+ * @parent: the port's own interface, which can't go before this returns
+ * @number: P_Key, with or without the membership bit
+ *
+ * When it returns 0 the child is unregistered; its memory goes later.
+ *
+ * Context: process, without rtnl; does not wait for it.
+ * Return: 0, -ENODEV if create_child made none with that P_Key, or -EAGAIN if
+ *	rtnl is taken
+ */
+int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
+{
+	struct ipoib_child_delete del = {
+		.parent = parent,
+		.number = number,
+		.ret = -EAGAIN,
+	};
+
+	init_completion(&del.done);
+	INIT_WORK_ONSTACK(&del.work, ipoib_child_delete_work);
+	queue_work(ipoib_wq, &del.work);
+	/* All workers may be waiting for rtnl. */
+	while (!wait_for_completion_timeout(&del.done, HZ))
+		if (cancel_work(&del.work))
+			break;
+	destroy_work_on_stack(&del.work);
+	return del.ret;
 }
 
 /* ---- up, down, away ----------------------------------------------------- */

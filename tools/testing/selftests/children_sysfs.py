@@ -4,11 +4,12 @@
 
 import errno
 import os
+from threading import Thread
 
 from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours,
                  ip, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in,
-                 ksft_le, ksft_ne, ksft_true, main, ours_only, ping_ok, read,
-                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+                 ksft_le, ksft_ne, ksft_pr, ksft_true, main, now, ours_only,
+                 ping_ok, read, slow, tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
@@ -267,7 +268,7 @@ def test_log():
         errno_of(create_child, end, 0xffff)
         errno_of(talk.address, end.ifname, address)
     lines = kmsg_since(place)
-    ksft_eq([line for line in lines if "loud" in line], [])
+    ksft_eq(len([line for line in lines if "loud" in line]), 0, "his text")
     ksft_le(len(lines), 60, "lines")
 
 
@@ -365,6 +366,49 @@ def test_unplug():
     new.unplug()
     wait_until(lambda: not names_in(ROOT, name) and not names_in(ROOT, "x."),
                10, "everything of the HCA gone")
+
+
+@ours_only("in the in-tree module the writer waits for nobody")
+@timeout(120)
+def test_delete_and_unplug():
+    """A child is deleted while the HCA goes, and its GID just changed."""
+    ends()
+    for number in range(5, 8):
+        delete_and_unplug(fabric.add_hca(number))
+
+
+def delete_and_unplug(new):
+    """Something waits for the child, for the writer, and for rtnl."""
+    name = wait_until(lambda: [n for n in names_in(ROOT, "ib")
+                               if "." not in n][0], 10, "an interface")
+    end = Child(ends().a, name, 0, ROOT)
+    end.port = new.port()
+    for number in (1, 2):
+        create_child(end, number)
+    ip(f"link set {name} up")
+    child = Child(end, sysfs_name(end, 1), 1, ROOT)
+    child.wait_carrier()
+    doomed = [qp.qpn for qp in new.data_qps() if qp.qpn == child.qpn()]
+    ksft_eq(len(doomed), 1)
+    end.port.set("wedged", 1)
+    # Deleting waits a second for the HCA, with rtnl: the others queue up.
+    begin = now()
+    delete = Thread(target=errno_of, args=(delete_child, end, 1))
+    delete.start()
+    wait_until(lambda: [qp for qp in new.data_qps() if qp.qpn == doomed[0] and
+                        qp.state == "ERR"], 5, "the QP drains")
+    end.port.set("set_prefix", "fec0000000001234")
+    unplug = Thread(target=new.unplug)
+    unplug.start()
+    wait_until(lambda: not delete.is_alive() or "ipoib_port_unregister" in
+               read(f"/proc/self/task/{unplug.native_id}/stack"), 5,
+               "the unplug has come to rtnl")
+    ksft_pr(f"{new} after {now() - begin:.2f} s: deleting "
+            f"{'goes on' if delete.is_alive() else 'has ended'}")
+    for thread in (delete, unplug):
+        thread.join(slow(15))
+        ksft_false(thread.is_alive(), "one of them waits for another")
+    ksft_eq(names_in(ROOT, name), [])
 
 
 if __name__ == "__main__":
