@@ -1114,7 +1114,7 @@ netdev_features_t ipoib_datagram_features(struct ipoib_dev *dev,
 					  struct sk_buff *skb,
 					  netdev_features_t features);
 bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb);
-#define IPOIB_CM_STATS		16
+#define IPOIB_CM_STATS		19
 void ipoib_cm_get_stat_names(u8 *data);
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
 void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);

@@ -48,9 +48,19 @@
 #define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
 #define IPOIB_CONN_GRACE	(10 * HZ)
 #define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
+#define IPOIB_CONN_HALF_OPEN	(30 * HZ)	/* most that a proof may take */
+
+/*
+ * What peers may open.  Half-open is a connection until the peer has shown
+ * that it got our reply; see "Requests that nobody meant" in design.rst.
+ */
 #define IPOIB_CM_MAX_PASSIVE	8192
-#define IPOIB_CM_MAX_PENDING	256
-#define IPOIB_CM_PER_PEER	4
+#define IPOIB_CM_MAX_HALF_OPEN	1024
+#define IPOIB_CM_LID_SHARE	8	/* of the first, for each LID */
+#define IPOIB_CM_LID_LEAST	16
+#define IPOIB_CM_PEER_OPEN	64	/* for each GID at a LID */
+#define IPOIB_CM_PEER_HALF_OPEN	16
+#define IPOIB_CM_KEEP_OLD	4	/* for each GID, LID and QPN */
 
 unsigned int ipoib_max_nonsrq_conn_qp = 128;
 module_param_named(max_nonsrq_conn_qp, ipoib_max_nonsrq_conn_qp, uint, 0444);
@@ -282,6 +292,8 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	init_completion(&conn->qp.drained);
 	init_completion(&conn->last_wqe);
 	INIT_LIST_HEAD(&conn->entry);
+	INIT_LIST_HEAD(&conn->half_open);
+	INIT_HLIST_NODE(&conn->by_lid);
 	conn->since = jiffies;
 	conn->used = jiffies;
 	return conn;
@@ -296,6 +308,79 @@ static void ipoib_conn_free(struct ipoib_conn *conn)
 	kfree_rcu(conn, rcu);
 }
 
+/* How many connections peers may open. */
+static u32 ipoib_cm_limit(struct ipoib_dev *dev)
+{
+	return dev->port->cm->srq ? IPOIB_CM_MAX_PASSIVE :
+		min(ipoib_max_nonsrq_conn_qp, (u32)IPOIB_CM_MAX_PASSIVE);
+}
+
+/* It is proven or given up: no longer half-open. */
+static void ipoib_conn_settle(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	lockdep_assert_held(&cm->lock);
+	if (list_empty(&conn->half_open))
+		return;
+	list_del_init(&conn->half_open);
+	cm->num_half_open--;
+}
+
+/* May the sender of a request have another connection? */
+static bool ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn)
+{
+	u32 share = max_t(u32, ipoib_cm_limit(cm->dev) / IPOIB_CM_LID_SHARE,
+			  IPOIB_CM_LID_LEAST);
+	u32 lid = 0, open = 0, half_open = 0;
+	struct ipoib_conn *other;
+
+	lockdep_assert_held(&cm->lock);
+	hash_for_each_possible(cm->by_lid, other, by_lid, conn->lid) {
+		if (other->lid != conn->lid)
+			continue;
+		lid++;
+		if (memcmp(&other->gid, &conn->gid, sizeof(conn->gid)))
+			continue;
+		open++;
+		half_open += !list_empty(&other->half_open);
+	}
+	return lid < share && open < IPOIB_CM_PEER_OPEN &&
+	       half_open < IPOIB_CM_PEER_HALF_OPEN;
+}
+
+/* The oldest goes: one of a real peer would not be half-open for so long. */
+static void ipoib_cm_evict(struct ipoib_cm *cm)
+{
+	struct ipoib_conn *conn;
+
+	lockdep_assert_held(&cm->lock);
+	conn = list_first_entry(&cm->half_open, struct ipoib_conn, half_open);
+	ipoib_conn_settle(conn);
+	cm->stats.half_open_dropped++;
+	ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+}
+
+static int ipoib_conn_add_passive(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	lockdep_assert_held(&cm->lock);
+	if (cm->passive >= ipoib_cm_limit(cm->dev))
+		return -ENOSPC;
+	if (!ipoib_cm_peer_may(cm, conn)) {
+		cm->stats.limited++;
+		return -EBUSY;
+	}
+	if (cm->num_half_open >= IPOIB_CM_MAX_HALF_OPEN)
+		ipoib_cm_evict(cm);
+	cm->passive++;
+	cm->num_half_open++;
+	list_add_tail(&conn->half_open, &cm->half_open);
+	hash_add(cm->by_lid, &conn->by_lid, conn->lid);
+	return 0;
+}
+
 /* Into the list, unless the interface goes down or there are too many. */
 static int ipoib_conn_add(struct ipoib_conn *conn)
 {
@@ -303,32 +388,16 @@ static int ipoib_conn_add(struct ipoib_conn *conn)
 	int ret = 0;
 
 	spin_lock_bh(&cm->lock);
-	if (!cm->running) {
+	if (!cm->running)
 		ret = -ENETDOWN;
-	} else if (ipoib_conn_is_active(conn)) {
+	else if (ipoib_conn_is_active(conn))
 		cm->active++;
-	} else if (cm->passive >= IPOIB_CM_MAX_PASSIVE ||
-		   cm->pending >= IPOIB_CM_MAX_PENDING) {
-		ret = -EBUSY;
-	} else {
-		cm->passive++;
-		cm->pending++;
-	}
+	else
+		ret = ipoib_conn_add_passive(conn);
 	if (!ret)
 		list_add_tail(&conn->entry, &cm->conns);
 	spin_unlock_bh(&cm->lock);
 	return ret;
-}
-
-static void ipoib_conn_answered(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	if (ipoib_conn_is_active(conn))
-		return;
-	spin_lock_bh(&cm->lock);
-	cm->pending--;
-	spin_unlock_bh(&cm->lock);
 }
 
 static u32 ipoib_cm_private(struct ipoib_dev *dev,
@@ -497,19 +566,27 @@ static bool ipoib_conn_same_peer(const struct ipoib_conn *other,
 	       !memcmp(&other->gid, &conn->gid, sizeof(other->gid));
 }
 
-/* Connections that the same peer opened before: at most a few are kept. */
-static void ipoib_conn_supersede(struct ipoib_conn *conn)
+/*
+ * The peer has shown that it got our reply.  Connections that it opened before
+ * are closed when they are idle, and at once if there are many.  GID and QPN
+ * are what the peer says, but the reply went to its LID: nobody closes what
+ * came from another.
+ */
+static void ipoib_conn_proven(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 	struct ipoib_conn *old;
 	u32 n = 0;
 
+	ipoib_conn_move(conn, IPOIB_CONN_UP);
 	spin_lock_bh(&cm->lock);
+	ipoib_conn_settle(conn);
 	list_for_each_entry_reverse(old, &cm->conns, entry) {
-		if (!ipoib_conn_same_peer(old, conn))
+		if (!ipoib_conn_same_peer(old, conn) ||
+		    old->state != IPOIB_CONN_UP)
 			continue;
 		old->superseded = true;
-		if (++n >= IPOIB_CM_PER_PEER)
+		if (old->lid == conn->lid && ++n >= IPOIB_CM_KEEP_OLD)
 			ipoib_conn_notify(old, IPOIB_CONN_EV_CLOSE);
 	}
 	spin_unlock_bh(&cm->lock);
@@ -536,17 +613,8 @@ static int ipoib_conn_send_rep(struct ipoib_conn *conn)
 
 static int ipoib_conn_accept(struct ipoib_conn *conn)
 {
-	struct ipoib_dev *dev = conn->qp.dev;
-	struct ipoib_cm *cm = dev->cm;
 	int ret;
 
-	if (!dev->port->cm->srq &&
-	    cm->passive > ipoib_max_nonsrq_conn_qp) {
-		if (net_ratelimit())
-			netdev_warn(dev->ndev, "refused a connection: there are %u already, see max_nonsrq_conn_qp\n",
-				    ipoib_max_nonsrq_conn_qp);
-		return -EBUSY;
-	}
 	ret = ipoib_conn_create_rxq(conn);
 	if (ret)
 		return ret;
@@ -565,8 +633,7 @@ static int ipoib_conn_accept(struct ipoib_conn *conn)
 	ret = ipoib_conn_send_rep(conn);
 	if (ret)
 		return ret;
-	ipoib_conn_supersede(conn);
-	cm->stats.accepted++;
+	conn->qp.dev->cm->stats.accepted++;
 	ipoib_conn_move(conn, IPOIB_CONN_ANSWERED);
 	return 0;
 }
@@ -611,9 +678,15 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 		goto err_busy;
 	ipoib_conn_set_peer(conn, &peer);
 	conn->gid = event->param.req_rcvd.primary_path->dgid;
+	conn->lid = be32_to_cpu(sa_path_get_dlid(
+				event->param.req_rcvd.primary_path));
 	conn->id = id;
 	ret = ipoib_conn_add(conn);
 	if (ret) {
+		if (ret == -ENOSPC && !dev->port->cm->srq)
+			net_ratelimited_function(netdev_warn, dev->ndev,
+						 "refused a connection: there are %u already, see max_nonsrq_conn_qp\n",
+						 ipoib_max_nonsrq_conn_qp);
 		ipoib_conn_free(conn);
 		goto err_busy;
 	}
@@ -820,10 +893,12 @@ static void ipoib_conn_bury(struct ipoib_conn *conn)
 
 	ipoib_conn_move(conn, IPOIB_CONN_DEAD);
 	spin_lock_bh(&cm->lock);
-	if (ipoib_conn_is_active(conn))
+	if (ipoib_conn_is_active(conn)) {
 		cm->active--;
-	else
+	} else {
 		cm->passive--;
+		hash_del(&conn->by_lid);
+	}
 	spin_unlock_bh(&cm->lock);
 	/* If it is in the list of those with events, they are waited for. */
 	if (!test_and_set_bit(0, &conn->listed))
@@ -888,10 +963,9 @@ static void ipoib_conn_close(struct ipoib_conn *conn, struct list_head *closing)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
-	if (conn->state == IPOIB_CONN_NEW)
-		ipoib_conn_answered(conn);
 	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
 	spin_lock_bh(&cm->lock);
+	ipoib_conn_settle(conn);
 	list_move_tail(&conn->entry, closing);
 	spin_unlock_bh(&cm->lock);
 }
@@ -923,11 +997,8 @@ static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
 		}
 		return;
 	}
-	ret = ipoib_conn_accept(conn);
-	if (!ret) {
-		ipoib_conn_answered(conn);
+	if (!ipoib_conn_accept(conn))
 		return;
-	}
 	ipoib_conn_refuse(conn);
 	ipoib_conn_close(conn, closing);
 }
@@ -1014,7 +1085,7 @@ static void ipoib_conn_handle(struct ipoib_conn *conn,
 	} else if (events & BIT(IPOIB_CONN_EV_RTU) &&
 		   conn->state == IPOIB_CONN_ANSWERED) {
 		ib_cm_notify(conn->id, IB_EVENT_COMM_EST);
-		ipoib_conn_move(conn, IPOIB_CONN_UP);
+		ipoib_conn_proven(conn);
 	}
 }
 
@@ -1065,11 +1136,27 @@ static bool ipoib_conn_idle(const struct ipoib_conn *conn)
 {
 	unsigned long limit = READ_ONCE(ipoib_conn_idle_secs) * HZ;
 
-	if (conn->state != IPOIB_CONN_UP && conn->state != IPOIB_CONN_ANSWERED)
+	if (conn->state != IPOIB_CONN_UP)
 		return false;
 	if (conn->superseded)
 		limit = IPOIB_CONN_GRACE;
 	return limit && time_after(jiffies, READ_ONCE(conn->used) + limit);
+}
+
+/* The peer knows our QPN from our reply only, so data of it is a proof. */
+static void ipoib_conn_check_proof(struct ipoib_conn *conn)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	lockdep_assert_held(&cm->lock);
+	if (conn->state != IPOIB_CONN_ANSWERED)
+		return;
+	if (time_after(READ_ONCE(conn->used), conn->since)) {
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+	} else if (time_after(jiffies, conn->since + IPOIB_CONN_HALF_OPEN)) {
+		cm->stats.half_open_dropped++;
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+	}
 }
 
 /* Once in a while: who stands still, who is not needed? */
@@ -1086,6 +1173,8 @@ static void ipoib_cm_check(struct ipoib_cm *cm)
 		} else if (ipoib_conn_idle(conn)) {
 			cm->stats.closed_idle++;
 			ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+		} else {
+			ipoib_conn_check_proof(conn);
 		}
 	}
 	if (!list_empty(&cm->conns))
@@ -1253,6 +1342,8 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	mutex_init(&cm->run);
 	spin_lock_init(&cm->lock);
 	INIT_LIST_HEAD(&cm->conns);
+	INIT_LIST_HEAD(&cm->half_open);
+	hash_init(cm->by_lid);
 	init_llist_head(&cm->todo);
 	init_llist_head(&cm->links);
 	init_llist_head(&cm->reap);
@@ -1428,6 +1519,7 @@ static const char ipoib_cm_stat_names[IPOIB_CM_STATS][ETH_GSTRING_LEN] = {
 	"conn_malformed", "conn_closed_by_peer", "conn_closed_idle",
 	"conn_broken", "conn_stalled", "conn_requeued",
 	"conn_waiting_dropped", "conn_rx_bad", "pmtu_signalled",
+	"conn_half_open", "conn_half_open_dropped", "conn_limited",
 };
 
 /**
@@ -1465,6 +1557,9 @@ void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
 	*data++ = atomic64_read(&s->waiting_dropped);
 	*data++ = s->bad;
 	*data++ = atomic64_read(&s->pmtu);
+	*data++ = READ_ONCE(cm->num_half_open);
+	*data++ = s->half_open_dropped;
+	*data++ = s->limited;
 }
 
 /**

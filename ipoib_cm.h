@@ -6,6 +6,7 @@
 #ifndef IPOIB_CM_H
 #define IPOIB_CM_H
 
+#include <linux/hashtable.h>
 #include <linux/refcount.h>
 #include <rdma/ib_cm.h>
 
@@ -59,7 +60,10 @@ enum ipoib_conn_event {
  * @listed: bit 0: it is
  * @entry: in the interface's list
  * @peer: what the peer's private data said
- * @gid: the peer's port
+ * @gid: the peer's port, if a peer opened it as that says
+ * @lid: where our reply to it went; 0 if it was opened here
+ * @by_lid: in the interface's table of those that peers opened
+ * @half_open: in the interface's list of those that are
  * @reject: why the peer refused, enum ib_cm_rej_reason; 0 for another reason
  * @status: completion that broke it
  * @since: jiffies of the last change of state
@@ -90,6 +94,9 @@ struct ipoib_conn {
 	struct list_head entry;
 	struct ipoib_cm_peer peer;
 	union ib_gid gid;
+	u32 lid;
+	struct hlist_node by_lid;
+	struct list_head half_open;
 	int reject;
 	enum ib_wc_status status;
 	unsigned long since;
@@ -197,6 +204,8 @@ struct ipoib_rc_chain {
  * @waiting_dropped: packets that found no room to wait
  * @pmtu: packets too long for their neighbour
  * @bad: packets from peers that make no sense
+ * @half_open_dropped: peers' connections given up before they were proven
+ * @limited: of @refused, because the peer has enough
  */
 struct ipoib_cm_stats {
 	u64 opened;
@@ -213,6 +222,8 @@ struct ipoib_cm_stats {
 	atomic64_t waiting_dropped;
 	atomic64_t pmtu;
 	u64 bad;
+	u64 half_open_dropped;
+	u64 limited;
 };
 
 /**
@@ -229,7 +240,9 @@ struct ipoib_cm_stats {
  * @conns: struct ipoib_conn.entry
  * @active: connections opened from here
  * @passive: connections that peers opened
- * @pending: of these, not answered yet
+ * @num_half_open: of these, not proven yet
+ * @half_open: those, the oldest first; struct ipoib_conn.half_open
+ * @by_lid: those that peers opened, by the peers' LIDs
  * @todo: connections with events
  * @links: links to be handled
  * @work: makes, moves and takes down connections
@@ -250,7 +263,9 @@ struct ipoib_cm {
 	struct list_head conns;
 	u32 active;
 	u32 passive;
-	u32 pending;
+	u32 num_half_open;
+	struct list_head half_open;
+	DECLARE_HASHTABLE(by_lid, 6);
 	struct llist_head todo;
 	struct llist_head links;
 	struct delayed_work work;

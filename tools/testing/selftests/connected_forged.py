@@ -5,8 +5,9 @@
 import os
 import struct
 
-from lib import (Mirror, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_pr, main,
-                 ping_ok, slow, tcp_transfer, timeout, wait_until)
+from lib import (Mirror, defer, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
+                 ksft_pr, main, ping_ok, slow, tcp_transfer, timeout,
+                 wait_until)
 from lib.capture import bth, deth, lrh
 from lib.connected import (conns, connected_ends, counter, counters,
                            established, set_mode, wait_connected)
@@ -14,10 +15,11 @@ from lib.connected import (conns, connected_ends, counter, counters,
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 
 QKEY_GSI = 0x80010000
-CM_CLASS, CM_REQ = 0x07, 0x0010
+CM_CLASS, CM_REQ, CM_REP, CM_RTU = 0x07, 0x0010, 0x0013, 0x0014
 # Octets of the MAD, behind its header of 24.
-COMM_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, PKEY, LID, PRIVATE = (
-    24, 32, 40, 56, 67, 72, 76, 164)
+COMM_ID, REMOTE_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, PKEY, LID, PRIVATE = (
+    24, 28, 32, 40, 56, 67, 72, 76, 164)
+NOBODY = 0x7000     # a LID that no port has
 
 
 class Requests:
@@ -50,6 +52,10 @@ class Requests:
             change(mad)
         if private is not None:
             mad[PRIVATE:] = private.ljust(92, b"\0")[:92]
+        self.inject(mad, dst)
+
+    def inject(self, mad, dst):
+        """A MAD from a to the other end."""
         body = bth(1, 0xffff, 0x64, 0) + deth(QKEY_GSI, 1) + bytes(mad)
         data = lrh(dst.port.lid(), self.pair.a.port.lid(),
                    (8 + len(body) + 4) // 4, False) + body
@@ -62,6 +68,59 @@ class Requests:
 
 def private(qpn=0x1234, max_msg=65524, rest=b""):
     return struct.pack(">II", qpn, max_msg) + rest
+
+
+def from_lid(lid):
+    """A request whose answer goes to a LID."""
+    def change(mad):
+        mad[LID:LID + 2] = struct.pack(">H", lid)
+    return change
+
+
+def open_forged(requests, private_data, lid=NOBODY):
+    """Connections opened by somebody at a LID, who gets the answers."""
+    count = len(private_data)
+    end = requests.pair.b
+    accepted = counter(end, "conn_accepted")
+    half_open = counter(end, "conn_half_open")
+    with Mirror(end.port) as mirror:
+        for data in private_data:
+            requests.send(from_lid(lid), private=data)
+        wait_until(lambda: counter(end, "conn_accepted") == accepted + count,
+                   10, f"{count} answers")
+        packets = mirror.stop()
+    replies = {p.payload[COMM_ID:SERVICE_ID] for p in packets
+               if p.dqpn == 1 and p.dlid == lid and len(p.payload) == 256 and
+               p.payload[16:18] == struct.pack(">H", CM_REP)}
+    ksft_eq(len(replies), count)
+    for ids in replies:
+        mad = bytearray(requests.mad)
+        mad[16:18] = struct.pack(">H", CM_RTU)
+        mad[COMM_ID:SERVICE_ID] = ids[4:] + ids[:4]
+        requests.inject(mad, end)
+    wait_until(lambda: counter(end, "conn_half_open") == half_open, 10,
+               f"{count} connections")
+
+
+def handled(end, count, send):
+    """Have requests sent, and wait until all were accepted or refused."""
+    def done():
+        stats = counters(end)
+        return stats["conn_accepted"] + stats["conn_refused"]
+
+    before = done()
+    send()
+    wait_until(lambda: done() >= before + count, 30, f"{count} answers")
+
+
+def again(pair):
+    """All connections are closed, and those of a real peer opened again."""
+    for end in pair:
+        set_mode(end, "datagram")
+    for end in pair:
+        set_mode(end, "connected")
+    pair.wait_ping()
+    wait_connected(pair.a, pair.b)
 
 
 def test_good():
@@ -241,6 +300,91 @@ def test_flood():
     tcp_transfer(pair.a, pair.b, 4 << 20)
     tcp_transfer(pair.b, pair.a, 4 << 20)
     ksft_ge(len(established(pair.b, "peer")), 1)
+
+
+@timeout(120)
+def test_one_host():
+    """A host that takes many QPNs gets few connections; others get theirs."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    there = counter(pair.b, "conn_passive")
+
+    def send():
+        for qpn in range(2, 202):
+            requests.send(from_lid(NOBODY), private=private(qpn))
+
+    handled(pair.b, 200, send)
+    ksft_le(counter(pair.b, "conn_passive"), there + 16)
+    ksft_ge(counter(pair.b, "conn_limited"), 200 - 16)
+    ksft_le(counter(pair.b, "conn_half_open"), 16)
+    again(pair)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(120)
+def test_one_host_established():
+    """So does one that answers, however many QPNs it says it has."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    there = counter(pair.b, "conn_passive")
+    for first in range(2, 66, 16):
+        open_forged(requests, [private(first + i) for i in range(16)])
+    ksft_eq(counter(pair.b, "conn_passive"), there + 64)
+    limited = counter(pair.b, "conn_limited")
+    requests.send(from_lid(NOBODY), private=private(0x100))
+    wait_until(lambda: counter(pair.b, "conn_limited") == limited + 1, 5,
+               "one more is refused")
+    ksft_eq(counter(pair.b, "conn_passive"), there + 64)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(120)
+def test_victim():
+    """Requests in a peer's name don't close the connection that it uses."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    live = rc_qpns(pair.b, True)
+    ksft_eq(len(live), 1)
+    opened = counter(pair.a, "conn_opened")
+    accepted = counter(pair.b, "conn_accepted")
+    for _ in range(8):
+        requests.send(private=private(pair.a.qpn()))
+    wait_until(lambda: counter(pair.b, "conn_accepted") >= accepted + 8, 10,
+               "answers")
+    wait_until(lambda: len(conns(pair.b, "peer")) <= 4, 10,
+               "the peer disowns them")
+    ksft_in(live[0], rc_qpns(pair.b, True), "after requests")
+    # Nor does one that gets the answers, since that is elsewhere.
+    open_forged(requests, [private(pair.a.qpn())] * 8)
+    ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(2))
+    ksft_in(live[0], rc_qpns(pair.b, True), "after connections")
+    ksft_eq(counter(pair.a, "conn_opened"), opened)
+
+
+@timeout(200)
+def test_many_hosts():
+    """Requests from more LIDs than there are hosts: real ones get through."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+
+    def send():
+        for lid in range(0x1000, 0x1000 + 1100):
+            requests.send(from_lid(lid), private=private())
+
+    handled(pair.b, 1100, send)
+    wait_until(lambda: counter(pair.b, "conn_passive") <= 1024 + 2, 20,
+               "the oldest go")
+    ksft_le(counter(pair.b, "conn_half_open"), 1024)
+    ksft_ge(counter(pair.b, "conn_half_open_dropped"), 1100 - 1024)
+    set_mode(pair.a, "datagram")
+    set_mode(pair.a, "connected")
+    pair.wait_ping()
+    wait_connected(pair.a, pair.b)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
 @timeout(90)
