@@ -25,6 +25,7 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <net/icmp.h>
 
@@ -707,8 +708,13 @@ err_refuse:
 static int ipoib_cm_listen_handler(struct ib_cm_id *id,
 				   const struct ib_cm_event *event)
 {
-	return event->event == IB_CM_REQ_RECEIVED ?
-	       ipoib_cm_request(id, event) : 0;
+	unsigned int noio = memalloc_noio_save();
+	int ret = 0;
+
+	if (event->event == IB_CM_REQ_RECEIVED)
+		ret = ipoib_cm_request(id, event);
+	memalloc_noio_restore(noio);
+	return ret;
 }
 
 static void ipoib_conn_rep(struct ipoib_conn *conn,
@@ -1184,6 +1190,7 @@ static void ipoib_cm_check(struct ipoib_cm *cm)
 
 static void ipoib_cm_run(struct ipoib_cm *cm)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct ipoib_conn *conn, *next;
 	LIST_HEAD(closing);
 
@@ -1199,6 +1206,7 @@ static void ipoib_cm_run(struct ipoib_cm *cm)
 	}
 	ipoib_cm_check(cm);
 	mutex_unlock(&cm->run);
+	memalloc_noio_restore(noio);
 }
 
 static void ipoib_cm_work(struct work_struct *work)

@@ -21,6 +21,12 @@
  *	ipoib_cm.lock		connections of an interface
  *
  * The first six are mutexes, the rest spinlocks taken with BHs disabled.
+ *
+ * Packets wait for paths, groups, connections and links, and writeback (NFS,
+ * swap) may wait for these packets.  So what brings them about, which is work
+ * on ipoib_wq and callbacks, allocates with memalloc_noio_save(): its memory
+ * must not wait for writeback.
+ *
  * Work that takes rtnl (ipoib_dev.link_work) holds a reference on the device
  * and is never waited for; rtnl is never held while waiting for the fabric.
  */
@@ -28,6 +34,7 @@
 #include <linux/inetdevice.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/mm.h>
 #include <net/addrconf.h>
 #include <net/arp.h>
 #include <net/pkt_sched.h>
@@ -314,6 +321,7 @@ static void ipoib_dev_link_work(struct work_struct *work)
 {
 	struct ipoib_dev *dev =
 		container_of(work, struct ipoib_dev, link_work);
+	unsigned int noio = memalloc_noio_save();
 	struct net_device *ndev = dev->ndev;
 
 	rtnl_lock();
@@ -321,6 +329,7 @@ static void ipoib_dev_link_work(struct work_struct *work)
 		ipoib_dev_sync_link(dev);
 	rtnl_unlock();
 	dev_put(ndev);
+	memalloc_noio_restore(noio);
 }
 
 /* ---- up and down -------------------------------------------------------- */
@@ -526,7 +535,7 @@ static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 	ipoib_dev_queue_link_work(dev);
 }
 
-static void ipoib_dev_work(struct work_struct *work)
+static void ipoib_dev_handle_events(struct work_struct *work)
 {
 	const unsigned long port_bits = BIT(IPOIB_EV_PORT) |
 					BIT(IPOIB_EV_REJOIN) |
@@ -546,6 +555,14 @@ static void ipoib_dev_work(struct work_struct *work)
 		ipoib_dev_port_changed(dev, bits & BIT(IPOIB_EV_REJOIN));
 	}
 	mutex_unlock(&dev->lock);
+}
+
+static void ipoib_dev_work(struct work_struct *work)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	ipoib_dev_handle_events(work);
+	memalloc_noio_restore(noio);
 }
 
 /* ---- other operations --------------------------------------------------- */

@@ -25,6 +25,7 @@
  */
 #include <linux/jhash.h>
 #include <linux/rhashtable.h>
+#include <linux/sched/mm.h>
 
 #include "ipoib.h"
 #include "ipoib_trace.h"
@@ -682,7 +683,7 @@ static void ipoib_mcast_schedule(struct ipoib_mcasts *m)
 				   time_after(at, now) ? at - now : 0);
 }
 
-static void ipoib_mcast_work(struct work_struct *work)
+static void ipoib_mcast_run(struct work_struct *work)
 {
 	struct ipoib_dev *dev =
 		container_of(work, struct ipoib_dev, mcast.work.work);
@@ -722,6 +723,14 @@ static void ipoib_mcast_work(struct work_struct *work)
 	spin_lock_bh(&m->lock);
 	ipoib_mcast_schedule(m);
 	spin_unlock_bh(&m->lock);
+}
+
+static void ipoib_mcast_work(struct work_struct *work)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	ipoib_mcast_run(work);
+	memalloc_noio_restore(noio);
 }
 
 /**

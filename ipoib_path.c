@@ -21,6 +21,7 @@
  */
 #include <linux/jhash.h>
 #include <linux/rhashtable.h>
+#include <linux/sched/mm.h>
 
 #include "ipoib.h"
 #include "ipoib_cm.h"
@@ -61,13 +62,15 @@ static void ipoib_path_move(struct ipoib_path *path,
 struct ipoib_ah *ipoib_ah_create(struct ipoib_port *port,
 				 struct rdma_ah_attr *attr)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct ipoib_ah *ah;
 	struct ib_ah *ib;
 
+	ib = ERR_PTR(-ENOMEM);
 	ah = kzalloc_obj(*ah);
-	if (!ah)
-		return ERR_PTR(-ENOMEM);
-	ib = rdma_create_ah(port->pd, attr, RDMA_CREATE_AH_SLEEPABLE);
+	if (ah)
+		ib = rdma_create_ah(port->pd, attr, RDMA_CREATE_AH_SLEEPABLE);
+	memalloc_noio_restore(noio);
 	if (IS_ERR(ib)) {
 		kfree(ah);
 		return ERR_CAST(ib);
@@ -432,7 +435,7 @@ static struct ipoib_path *ipoib_path_next(struct ipoib_port *port,
 	return NULL;
 }
 
-static void ipoib_path_work(struct work_struct *work)
+static void ipoib_path_query_all(struct work_struct *work)
 {
 	struct ipoib_port *port =
 		container_of(work, struct ipoib_port, path_work.work);
@@ -455,6 +458,14 @@ static void ipoib_path_work(struct work_struct *work)
 	if (delay != MAX_SCHEDULE_TIMEOUT)
 		queue_delayed_work(ipoib_wq, &port->path_work, delay);
 	spin_unlock_bh(&port->path_lock);
+}
+
+static void ipoib_path_work(struct work_struct *work)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	ipoib_path_query_all(work);
+	memalloc_noio_restore(noio);
 }
 
 /* A sender came upon a stale path. */

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The life of connections: opened, lost, refused, idle; what is sent meanwhile."""
 
+import re
 import threading
 
 from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, ip, ksft_eq,
-                 ksft_false, ksft_gt, ksft_in, ksft_le, main, neigh_flush, now,
-                 ping, ping_ok, port, read, slow, tcp_transfer, timeout,
-                 udp_exchange, wait_until, write)
+                 ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, main,
+                 neigh_flush, now, ping, ping_ok, port, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, connected_ends, counter,
                            counters, established, set_mode, to_datagram,
                            wait_connected)
@@ -54,6 +55,48 @@ def test_first_packets():
         got = udp_exchange(pair.a, pair.b, 5, size)
         ksft_eq((len(got.seen), got.bad, got.duplicates()), (5, 0, 0),
                 f"{size} octets")
+
+
+def allocations(lines):
+    """Flags of pages allocated by work items of the driver: by function."""
+    running, found = {}, {}
+    for line in lines:
+        pid = re.search(r"-(\d+)\s+\[", line).group(1)
+        work = re.search(r"workqueue_execute_(start|end): .*function (\w+)"
+                         r" \[ib_ipoib", line)
+        if work:
+            running[pid] = work[2] if work[1] == "start" else None
+        flags = re.search(r"mm_page_alloc: .*gfp_flags=(\S+)", line)
+        if flags and running.get(pid):
+            found.setdefault(running[pid], set()).add(flags[1])
+    return found
+
+
+@timeout(90)
+def test_no_io():
+    """No memory that packets wait for may wait for writeback."""
+    events = (("kmem:mm_page_alloc", 'comm ~ "kworker*"'),
+              "workqueue:workqueue_execute_start",
+              "workqueue:workqueue_execute_end")
+    pair = connected_ends(connect=False)
+    with Tracer(*events, size_kb=8192) as tracer:
+        for end in pair:
+            set_mode(end, "datagram")
+            end.set("down")
+            end.up()
+        pair.ready()
+        for end in pair:
+            set_mode(end, "connected")
+        pair.wait_ping()
+        wait_connected(pair.a, pair.b)
+        found = allocations(tracer.lines())
+        ksft_eq(sum(tracer.overruns()), 0, "lost events")
+    ksft_in("ipoib_cm_work", found)
+    for func, flags in found.items():
+        ksft_pr(f"{func}: {' '.join(sorted(flags))}")
+    for func, flags in found.items():
+        ksft_false([each for each in flags
+                    if re.search("GFP_(KERNEL|IO|FS|NOFS|USER)", each)], func)
 
 
 @timeout(90)
