@@ -302,6 +302,11 @@ static int ipoib_set_ringparam(struct net_device *ndev,
 			       "The receive ring belongs to the port: set it at the parent");
 		return -EOPNOTSUPP;
 	}
+	if (ring->rx_pending != port->rx_pending && port->no_srq) {
+		NL_SET_ERR_MSG(extack,
+			       "Only shared receive queues can change, and the HCA has none");
+		return -EOPNOTSUPP;
+	}
 	if (ring->rx_pending < IPOIB_QUEUE_MIN) {
 		NL_SET_ERR_MSG(extack, "The receive ring is too short");
 		return -EINVAL;
