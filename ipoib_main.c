@@ -640,9 +640,14 @@ static void ipoib_dev_limit_segs(struct ipoib_dev *dev)
 {
 	u32 size = dev->ud.txqs[0]->ring.size;
 	bool here = !dev->connected && !dev->ud.lso;
+	u32 segs = here ? ipoib_tso_segs(size) : GSO_MAX_SEGS;
+	struct net_device *ndev = dev->ndev;
+	bool follow = ndev->gso_max_segs == ndev->tso_max_segs;
 
-	netif_set_tso_max_segs(dev->ndev, here ? ipoib_tso_segs(size) :
-						 GSO_MAX_SEGS);
+	netif_set_tso_max_segs(ndev, segs);
+	/* That lowers what is in use; raised it is unless the user chose it. */
+	if (follow)
+		WRITE_ONCE(ndev->gso_max_segs, ndev->tso_max_segs);
 }
 
 /**
