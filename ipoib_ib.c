@@ -1425,7 +1425,8 @@ static void ipoib_ud_qp_event(struct ib_event *event, void *ctx)
 	ipoib_dev_event(qp->dev, IPOIB_EV_RESTART);
 }
 
-static u32 ipoib_ud_create_flags(struct ib_device *ca)
+/* Flow steering is about receiving, and mlx4 has few QPs for it. */
+static u32 ipoib_ud_create_flags(struct ib_device *ca, bool receives)
 {
 	u64 caps = ca->attrs.kernel_cap_flags;
 	u32 flags = 0;
@@ -1434,7 +1435,8 @@ static u32 ipoib_ud_create_flags(struct ib_device *ca)
 		flags |= IB_QP_CREATE_IPOIB_UD_LSO;
 	if (caps & IBK_BLOCK_MULTICAST_LOOPBACK)
 		flags |= IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
-	if (ca->attrs.device_cap_flags & IB_DEVICE_MANAGED_FLOW_STEERING)
+	if (receives &&
+	    ca->attrs.device_cap_flags & IB_DEVICE_MANAGED_FLOW_STEERING)
 		flags |= IB_QP_CREATE_NETIF_QP;
 	if (caps & IBK_RDMA_NETDEV_OPA)
 		flags |= IB_QP_CREATE_NETDEV_USE;
@@ -1455,7 +1457,7 @@ static int ipoib_txq_create_qp(struct ipoib_txq *txq)
 		.cap.max_send_sge = dev->ud.max_sge,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_UD,
-		.create_flags = ipoib_ud_create_flags(port->ca),
+		.create_flags = ipoib_ud_create_flags(port->ca, rxq),
 	};
 	struct ib_qp *qp;
 	int ret;

@@ -100,6 +100,7 @@ enum ibds_comp_ctx {
  * @max_srq_sge: the same for an SRQ
  * @max_qp_wr: longest send or receive queue
  * @max_qp: QPs per HCA
+ * @netif_qps: QPs that take part in flow steering, 0: the HCA has none
  * @max_cq: CQs per HCA
  * @max_cqe: longest CQ
  * @gids: GUIDs a port can hold (GID table length)
@@ -125,6 +126,7 @@ struct ibds_caps {
 	u32 max_srq_sge;
 	u32 max_qp_wr;
 	u32 max_qp;
+	u32 netif_qps;
 	u32 max_cq;
 	u32 max_cqe;
 	u32 gids;
@@ -422,7 +424,7 @@ struct ibds_dev {
 	struct hlist_head *qp_hash;
 	u32 qp_mask;
 	u32 next_qpn;
-	atomic_t num_qp, num_cq, num_srq, num_pd, num_ah, num_mr;
+	atomic_t num_qp, num_netif_qp, num_cq, num_srq, num_pd, num_ah, num_mr;
 	bool fatal;
 	bool leaving;
 	spinlock_t live_lock;	/* live; a leaf */

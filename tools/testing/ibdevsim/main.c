@@ -106,6 +106,7 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY(max_srq_sge, 1, IBDS_MAX_SGE, 31),
 	IBDS_KEY(max_qp_wr, 16, 32768, 16384),
 	IBDS_KEY(max_qp, 2, 1 << 20, 8192),
+	IBDS_KEY(netif_qps, 0, 1 << 20, 0),
 	IBDS_KEY(max_cq, 1, 1 << 20, 8192),
 	IBDS_KEY(max_cqe, 16, 1 << 20, 65536),
 	IBDS_KEY(gids, 1, IBDS_MAX_GIDS, 16),

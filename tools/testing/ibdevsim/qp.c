@@ -406,6 +406,8 @@ static int ibds_init_check_flags(const struct ibds_dev *dev,
 			allowed |= IB_QP_CREATE_IPOIB_UD_LSO;
 		if (dev->caps.block_loopback)
 			allowed |= IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
+		if (dev->caps.netif_qps)
+			allowed |= IB_QP_CREATE_NETIF_QP;
 	}
 	return init->create_flags & ~allowed ? -EOPNOTSUPP : 0;
 }
@@ -518,6 +520,28 @@ static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 		      HRTIMER_MODE_REL);
 }
 
+/* QPs for flow steering are few. */
+static int ibds_qp_get(struct ibds_dev *dev, u32 create_flags)
+{
+	int err;
+
+	err = ibds_object_get(dev, &dev->num_qp, dev->caps.max_qp);
+	if (err || !(create_flags & IB_QP_CREATE_NETIF_QP))
+		return err;
+	if (atomic_inc_return(&dev->num_netif_qp) <= dev->caps.netif_qps)
+		return 0;
+	atomic_dec(&dev->num_netif_qp);
+	atomic_dec(&dev->num_qp);
+	return -ENOMEM;
+}
+
+static void ibds_qp_put(struct ibds_dev *dev, u32 create_flags)
+{
+	if (create_flags & IB_QP_CREATE_NETIF_QP)
+		atomic_dec(&dev->num_netif_qp);
+	atomic_dec(&dev->num_qp);
+}
+
 int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		   struct ib_udata *udata)
 {
@@ -528,7 +552,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = ibds_init_check(dev, init);
 	if (err)
 		return err;
-	err = ibds_object_get(dev, &dev->num_qp, dev->caps.max_qp);
+	err = ibds_qp_get(dev, init->create_flags);
 	if (err)
 		return err;
 
@@ -551,7 +575,7 @@ err_rcv:
 	ibds_rcv_free(qp->rcv);
 err_sq:
 	ibds_sq_free(&qp->sq);
-	atomic_dec(&dev->num_qp);
+	ibds_qp_put(dev, init->create_flags);
 	return err;
 }
 
@@ -581,7 +605,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		ibds_detach_all(qp);
 	ibds_rcv_free(rcv);
 	ibds_sq_free(&qp->sq);
-	atomic_dec(&dev->num_qp);
+	ibds_qp_put(dev, qp->create_flags);
 	return 0;
 }
 

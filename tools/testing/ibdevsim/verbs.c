@@ -114,6 +114,8 @@ static int ibds_query_device(struct ib_device *ibdev,
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	if (caps->csum)
 		attr->device_cap_flags |= IB_DEVICE_UD_IP_CSUM;
+	if (caps->netif_qps)
+		attr->device_cap_flags |= IB_DEVICE_MANAGED_FLOW_STEERING;
 	if (caps->lso)
 		attr->kernel_cap_flags |= IBK_UD_TSO;
 	if (caps->block_loopback)

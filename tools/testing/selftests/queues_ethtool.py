@@ -544,6 +544,53 @@ def test_rings_refused():
     ksft_eq(shown(end, "-g"), before)
 
 
+def test_ring_without_srq():
+    """Without SRQ, the receive ring is what it is, and a change says so."""
+    fabric.add_hca(2, srq=0)
+    pair = any_ends(port(2), port(0), ("h3", "h4"), 3, keep=False)
+    before = shown(pair.a, "-g")
+    done = pair.a.ethtool(f"-G rx {before['rx'] // 2}", fail=False)
+    ksft_ne(done.ret, 0)
+    ksft_in("shared receive queues", done.stderr)
+    ksft_eq(shown(pair.a, "-g"), before)
+    pair.a.ethtool("-G tx 256")
+    ksft_eq(shown(pair.a, "-g")["tx"], 256)
+    pair.ready()
+
+
+def test_segments_follow_ring():
+    """The segments of a packet are as many as the ring has room for."""
+    fabric.add_hca(2, lso=0)
+    pair = any_ends(port(2), port(0), ("h3", "h4"), 3, keep=False)
+
+    def limit():
+        return pair.a.link()["gso_max_segs"]
+
+    first = limit()
+    seen = {}
+    for size in (64, 1024, 128):
+        pair.a.ethtool(f"-G tx {size}")
+        seen[size] = limit()
+    ksft_eq(seen[128], first)
+    ksft_gt(seen[1024], first)
+    ksft_gt(first, seen[64])
+    pair.a.set("gso_max_segs 7")
+    pair.a.ethtool("-G tx 1024")
+    ksft_eq(limit(), 7, "the administrator's")
+    pair.ready()
+
+
+def test_steering():
+    """Of the few QPs for flow steering each interface takes one."""
+    fabric.add_hca(2, netif_qps=3)
+    pair = any_ends(port(2), port(0), ("h3", "h4"), 3, keep=False)
+    ksft_ge(tx_queues(pair.a), 2)
+    both = children(pair, 0x8001, 1), children(pair, 0x8002, 2)
+    for each in both:
+        tcp_transfer(each.a, each.b, 1 << 17)
+    tcp_transfer(pair.b, pair.a, 1 << 17)
+
+
 # ---- moderation --------------------------------------------------------
 
 
