@@ -1037,16 +1037,36 @@ static int ipoib_set_vf_link_state(struct net_device *ndev, int vf, int state)
 	return ib_set_vf_link_state(port->ca, vf, port->num, state);
 }
 
+/* The GID that a function's interface will have, as far as the HCA tells. */
+static void ipoib_vf_gid(struct ipoib_port *port, int vf, union ib_gid *gid)
+{
+	struct ifla_vf_guid node = { }, guid = { };
+
+	if (rdma_query_gid(port->ca, port->num, 0, gid))
+		memset(gid, 0, sizeof(*gid));
+	if (ib_get_vf_guid(port->ca, vf, port->num, &node, &guid))
+		guid.guid = 0;
+	gid->global.interface_id = cpu_to_be64(guid.guid);
+}
+
+/*
+ * The address of a function is known but for its QPN, which its interface has
+ * once there is one.
+ */
 static int ipoib_get_vf_config(struct net_device *ndev, int vf,
 			       struct ifla_vf_info *info)
 {
 	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	union ib_gid gid;
 	int ret;
 
 	ret = ib_get_vf_config(port->ca, vf, port->num, info);
-	if (!ret)
-		info->vf = vf;
-	return ret;
+	if (ret)
+		return ret;
+	info->vf = vf;
+	ipoib_vf_gid(port, vf, &gid);
+	ipoib_addr_fill(info->mac, 0, &gid, false);
+	return 0;
 }
 
 static int ipoib_get_vf_stats(struct net_device *ndev, int vf,

@@ -299,6 +299,9 @@ def test_vf():
     text = ip(f"-d link show {name}").stdout
     for guid in ("00:11:22:33:44:55:66:77", "00:11:22:33:44:55:66:78"):
         ksft_in(guid, text)
+    prefix = ROOT.link(name)["address"].split(":")[4:12]
+    ksft_in("00:00:00:00:" + ":".join(prefix) + ":00:11:22:33:44:55:66:78",
+            text, "the address to be")
     for words in ("vf 3 state enable",
                   "vf 3 node_guid 00:11:22:33:44:55:66:77",
                   "vf 1 mac 00:11:22:33:44:55"):
