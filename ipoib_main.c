@@ -290,6 +290,26 @@ static u32 ipoib_effective_mtu(const struct ipoib_dev *dev)
 	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
 }
 
+/*
+ * The stack has put the P_Key of the broadcast address into its multicast
+ * addresses, and finds them again only while that is the same.  So it takes
+ * them off its list before, and puts them back mapped anew.
+ */
+static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	u8 addr[INFINIBAND_ALEN];
+
+	ASSERT_RTNL();
+	memcpy(addr, ndev->broadcast, sizeof(addr));
+	ipoib_addr_set_pkey(addr, READ_ONCE(dev->pkey));
+	if (!memcmp(addr, ndev->broadcast, sizeof(addr)))
+		return;
+	call_netdevice_notifiers(NETDEV_PRE_TYPE_CHANGE, ndev);
+	memcpy(ndev->broadcast, addr, sizeof(addr));
+	call_netdevice_notifiers(NETDEV_POST_TYPE_CHANGE, ndev);
+}
+
 /* Under rtnl: bring what the stack sees in line with what the fabric said. */
 static void ipoib_dev_sync_link(struct ipoib_dev *dev)
 {
@@ -297,6 +317,7 @@ static void ipoib_dev_sync_link(struct ipoib_dev *dev)
 	u8 addr[INFINIBAND_ALEN];
 	u32 mtu;
 
+	ipoib_dev_sync_broadcast(dev);
 	ipoib_dev_addr(dev, addr);
 	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN)) {
 		dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
@@ -450,12 +471,6 @@ void ipoib_dev_stop_begin(struct ipoib_dev *dev)
 
 /* ---- events ------------------------------------------------------------- */
 
-static void ipoib_dev_set_pkey(struct ipoib_dev *dev, u16 pkey)
-{
-	dev->pkey = pkey;
-	ipoib_addr_set_pkey(dev->ndev->broadcast, pkey);
-}
-
 /* The P_Key table changed.  A parent's key is the one at index 0. */
 static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 {
@@ -471,7 +486,8 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 			    pkey, dev->pkey);
 		if (dev->open)
 			ipoib_dev_down(dev);
-		ipoib_dev_set_pkey(dev, pkey);
+		WRITE_ONCE(dev->pkey, pkey);
+		ipoib_dev_queue_link_work(dev);
 		if (dev->open)
 			ipoib_dev_up(dev);
 		return;
@@ -1273,7 +1289,8 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 	dev->port = port;
 	if (!ipoib_is_child(dev))
 		ndev->netdev_ops = &ipoib_parent_ops;
-	ipoib_dev_set_pkey(dev, pkey);
+	dev->pkey = pkey;
+	ipoib_addr_set_pkey(ndev->broadcast, pkey);
 	ndev->dev_id = port->num - 1;
 	ndev->dev_port = port->num - 1;
 	ipoib_set_features(ndev, port->ca);

@@ -875,7 +875,8 @@ void ipoib_mcast_start(struct ipoib_dev *dev)
 	struct ipoib_mcast *bc;
 	union ib_gid mgid;
 
-	ipoib_addr_gid(dev->ndev->broadcast, &mgid);
+	/* The address may still have another P_Key: rtnl is needed for that. */
+	ipoib_mcast_mgid(dev, dev->ndev->broadcast, &mgid);
 	spin_lock_bh(&m->lock);
 	bc = ipoib_mcast_create(dev, &mgid);
 	if (bc) {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What happens on the fabric: LIDs, SM, cables, P_Keys, prefixes."""
 
+import re
 import time
 
 from lib import (Flood, Stream, UdpSink, cmd, defer, ends,
@@ -9,7 +10,7 @@ from lib import (Flood, Stream, UdpSink, cmd, defer, ends,
                  ksft_pr, ksft_true, main,
                  mcast_receiver, mcast_sender, neigh_flush, now, ping, ping_ok, port, sm, slow, tcp_transfer, timeout,
                  wait_until)
-from lib.traffic import udp_send
+from lib.traffic import mcast_start, udp_send
 
 # HCA 0 runs the SM, the hosts are on 1 and 2: what happens to them does not
 # happen to the SM.
@@ -338,15 +339,30 @@ def test_pkey_index_0():
         for end in pair:
             wait_until(lambda e=end: int(e.read("pkey"), 16) == first, 10,
                        f"P_Key of {end}")
-            ksft_eq(end.read("broadcast").replace(":", "")[16:20],
-                    f"{first:04x}", "P_Key in the broadcast address")
+            wait_until(lambda e=end: e.read("broadcast").replace(":", "")
+                       [16:20] == f"{first:04x}", 10,
+                       "P_Key in the broadcast address")
             end.wait_carrier(20)
         pair.wait_ping(20)
 
+    def groups():
+        text = ip("maddr show dev " + pair.b.ifname, ns=pair.b.ns).stdout
+        return re.findall(r"link +([0-9a-f:]{59})", text)
+
     defer(place, keys[0], keys[1])
-    place(keys[1], keys[0])
-    tcp_transfer(pair.a, pair.b, 1 << 20)
-    ping_ok(pair.a.ns, pair.b.v4, count=3)
+    group = "239.9.8.7"
+    with mcast_receiver(pair.b, group) as sink:
+        place(keys[1], keys[0])
+        tcp_transfer(pair.a, pair.b, 1 << 20)
+        ping_ok(pair.a.ns, pair.b.v4, count=3)
+        mcast_start(pair.a, group, sink)
+        ksft_eq({each.replace(":", "")[16:20] for each in groups()},
+                {f"{keys[1]:04x}"}, "P_Keys of the stack's addresses")
+        there = groups()
+    # 28 bits of the address are at the end.
+    wait_until(lambda: not [g for g in groups() if g.endswith("0f:09:08:07")
+                            or g.endswith("ff:09:08:07")], 10,
+               f"{group} of {there} is left")
 
 
 def test_violations_counted():
