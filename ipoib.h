@@ -788,9 +788,11 @@ struct ipoib_mcast {
  * @survey_at: in jiffies
  * @generation: of the last look at the stack's list
  * @joining: joins in flight
+ * @num_sendonly: groups that packets made
  * @joins: joins asked for
  * @join_failures: joins refused or not answered
  * @dropped: packets dropped while a group was joined
+ * @limited: of these, because there were too many groups that packets made
  */
 struct ipoib_mcasts {
 	spinlock_t lock;	/* list, states, waiting packets */
@@ -812,9 +814,11 @@ struct ipoib_mcasts {
 	unsigned long survey_at;
 	u32 generation;
 	u32 joining;
+	u32 num_sendonly;
 	u64 joins;
 	u64 join_failures;
 	u64 dropped;
+	u64 limited;
 };
 
 /* ---- interface: ipoib_main.c -------------------------------------------- */

@@ -50,7 +50,7 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"rx_errors",
 	"path_queries", "path_failures", "path_dropped",
 	"mcast_joins", "mcast_join_failures", "mcast_dropped",
-	"qp_restarts",
+	"qp_restarts", "mcast_limited",
 };
 
 /* Of each transmit queue. */
@@ -165,6 +165,7 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = dev->mcast.join_failures;
 	*data++ = dev->mcast.dropped;
 	*data++ = dev->ud.restarts;
+	*data++ = dev->mcast.limited;
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
 	ipoib_cm_get_stats(dev, data);
 	data += IPOIB_CM_STATS;

@@ -33,6 +33,11 @@
 #define IPOIB_MCAST_WINDOW	32
 #define IPOIB_MCAST_WAITING	64
 #define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
+#define IPOIB_MCAST_COMPLAIN	3	/* failures in a row that are logged */
+/* Groups that only packets made; with many of them, the unused go soon. */
+#define IPOIB_MCAST_SENDONLY	2048
+#define IPOIB_MCAST_CROWDED	(IPOIB_MCAST_SENDONLY * 3 / 4)
+#define IPOIB_MCAST_IDLE_SHORT	(5 * HZ)
 #define IPOIB_MCAST_GC		(30 * HZ)
 /* Changes of the stack's list, and delays that end, are taken together. */
 #define IPOIB_MCAST_LOOK_STEP	(HZ / 50)
@@ -77,6 +82,11 @@ static void ipoib_mcast_mgid(const struct ipoib_dev *dev, const u8 *addr,
 
 /* ---- what is to be done --------------------------------------------------- */
 
+static bool ipoib_mcast_crowded(const struct ipoib_mcasts *m)
+{
+	return m->num_sendonly > IPOIB_MCAST_CROWDED;
+}
+
 /* Have the work item look at all groups, later. */
 static void ipoib_mcast_survey_by(struct ipoib_mcasts *m, unsigned long when)
 {
@@ -87,6 +97,14 @@ static void ipoib_mcast_survey_by(struct ipoib_mcasts *m, unsigned long when)
 		return;
 	m->survey_due = true;
 	m->survey_at = time_before(when, soon) ? soon : when;
+}
+
+/* Unused send-only groups are to be found. */
+static void ipoib_mcast_survey_unused(struct ipoib_mcasts *m)
+{
+	ipoib_mcast_survey_by(m, jiffies + (ipoib_mcast_crowded(m) ?
+					    IPOIB_MCAST_IDLE_SHORT :
+					    IPOIB_MCAST_GC));
 }
 
 /*
@@ -152,6 +170,16 @@ static struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 	}
 	list_add_tail(&group->entry, &m->list);
 	return group;
+}
+
+/* Made by a packet, or by the stack's list. */
+static void ipoib_mcast_set_sendonly(struct ipoib_mcast *group, bool sendonly)
+{
+	struct ipoib_mcasts *m = &group->dev->mcast;
+
+	lockdep_assert_held(&m->lock);
+	m->num_sendonly += sendonly - group->sendonly;
+	group->sendonly = sendonly;
 }
 
 static void ipoib_mcast_drop_waiting(struct ipoib_dev *dev,
@@ -221,6 +249,7 @@ static void ipoib_mcast_unlink(struct ipoib_mcast *group)
 
 	lockdep_assert_held(&m->lock);
 	group->gone = true;
+	ipoib_mcast_set_sendonly(group, false);
 	list_del(&group->entry);
 	list_del_init(&group->todo);
 	rhashtable_remove_fast(&m->table, &group->node, ipoib_mcast_params);
@@ -269,6 +298,21 @@ static void ipoib_mcast_backoff(struct ipoib_mcast *group)
 	group->dev->mcast.join_failures++;
 }
 
+/* Said once for each series of attempts, which ends when one succeeds. */
+static void ipoib_mcast_complain(struct ipoib_dev *dev,
+				 const union ib_gid *mgid, int status)
+{
+	const char *why = "no answer from the SA";
+
+	if (status == -EINVAL)
+		why = "refused by the SA";
+	else if (status != -ETIMEDOUT)
+		why = "no request possible";
+	net_ratelimited_function(netdev_warn, dev->ndev,
+				 "group %pI6 not joined: %s\n", mgid->raw,
+				 why);
+}
+
 /*
  * ib_sa's answer, or its word that a membership is lost (-ENETRESET).
  * Whoever finds group->sa set and clears it owns the handle: here, by
@@ -279,6 +323,8 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 	struct ipoib_mcast *group = sa->context;
 	struct ipoib_dev *dev = group->dev;
 	struct ipoib_mcasts *m = &dev->mcast;
+	union ib_gid mgid = group->mgid;
+	bool complain = false;
 	int ret = status;
 
 	spin_lock_bh(&m->lock);
@@ -301,6 +347,7 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 			ipoib_mcast_todo(group, &m->join);
 		} else {
 			ipoib_mcast_backoff(group);
+			complain = group->failures == IPOIB_MCAST_COMPLAIN;
 		}
 		/* Refused, not unheard: the broadcast group has to do. */
 		if (status == -EINVAL && group->sendonly &&
@@ -312,6 +359,8 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 	ipoib_mcast_kick(m);
 unlock:
 	spin_unlock_bh(&m->lock);
+	if (complain)
+		ipoib_mcast_complain(dev, &mgid, status);
 	return ret;
 }
 
@@ -559,7 +608,9 @@ static bool ipoib_mcast_unwanted(const struct ipoib_mcast *group)
 	if (!group->sendonly)
 		return true;
 	return time_after(jiffies, READ_ONCE(group->used) +
-				   IPOIB_MCAST_IDLE_TIME);
+				   (ipoib_mcast_crowded(m) ?
+				    IPOIB_MCAST_IDLE_SHORT :
+				    IPOIB_MCAST_IDLE_TIME));
 }
 
 /*
@@ -590,7 +641,7 @@ static void ipoib_mcast_survey(struct ipoib_dev *dev, struct list_head *gone)
 			continue;
 		}
 		if (group->sendonly)
-			ipoib_mcast_survey_by(m, now + IPOIB_MCAST_GC);
+			ipoib_mcast_survey_unused(m);
 		if (group->sendonly && group->seen == m->generation)
 			list_move_tail(&group->todo, &m->upgrade);
 		else if (group->state == IPOIB_MCAST_JOINED)
@@ -711,7 +762,7 @@ static void ipoib_mcast_run(struct work_struct *work)
 	while ((group = ipoib_mcast_pop(m, &m->upgrade))) {
 		ipoib_mcast_leave(group);
 		spin_lock_bh(&m->lock);
-		group->sendonly = false;
+		ipoib_mcast_set_sendonly(group, false);
 		ipoib_mcast_todo(group, &m->join);
 		spin_unlock_bh(&m->lock);
 	}
@@ -792,6 +843,28 @@ bool ipoib_mcast_is_up(struct ipoib_dev *dev)
 
 /* ---- sending ------------------------------------------------------------ */
 
+/* A packet for a group that is on no list makes one, unless there are many. */
+static struct ipoib_mcast *ipoib_mcast_create_sendonly(struct ipoib_dev *dev,
+						       const union ib_gid *mgid)
+{
+	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_mcast *group;
+
+	lockdep_assert_held(&m->lock);
+	ipoib_mcast_survey_unused(m);
+	if (m->num_sendonly >= IPOIB_MCAST_SENDONLY) {
+		m->limited++;
+		return NULL;
+	}
+	group = ipoib_mcast_create(dev, mgid);
+	if (!group)
+		return NULL;
+	ipoib_mcast_set_sendonly(group, true);
+	group->seen = m->generation - 1;
+	ipoib_mcast_todo(group, &m->join);
+	return group;
+}
+
 /* No handle yet: wait for the group; make a send-only one if there is none. */
 static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 					      struct sk_buff *skb,
@@ -806,15 +879,9 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 	if (!m->running)
 		goto unlock;
 	group = rhashtable_lookup_fast(&m->table, mgid, ipoib_mcast_params);
-	if (!group) {
-		group = ipoib_mcast_create(dev, mgid);
-		if (!group)
-			goto unlock;
-		group->sendonly = true;
-		group->seen = m->generation - 1;
-		ipoib_mcast_survey_by(m, jiffies + IPOIB_MCAST_GC);
-		ipoib_mcast_todo(group, &m->join);
-	}
+	group = group ?: ipoib_mcast_create_sendonly(dev, mgid);
+	if (!group)
+		goto unlock;
 	m->fall_back |= group->fallback;
 	if (skb_queue_len(&group->waiting) < IPOIB_MCAST_WAITING) {
 		__skb_queue_tail(&group->waiting, skb);

@@ -4,14 +4,17 @@
 
 import contextlib
 import re
+import socket
 
 from lib import (Capture, Flood, any_ends, defer, ends, fabric, hca, ip,
-                 ksft_eq, ksft_ge, ksft_in, ksft_not_in, ksft_true, main,
-                 mcast_receiver, mcast_sender, mgid_of, ping_ok, port, read,
-                 sa_query, slow, tcp_transfer, timeout, wait_until, write)
+                 kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
+                 ksft_not_in, ksft_true, main, mcast_receiver, mcast_sender,
+                 mgid_of, ours_only, ping_ok, port, read, sa_query, slow,
+                 tcp_transfer, timeout, wait_until, write)
+from lib.connected import counter
 from lib.ipoib import End, mgid_text
 from lib.sa import sa_members, sa_records
-from lib.traffic import mcast_join, mcast_leave, mcast_send, mcast_start
+from lib.traffic import SO_SNDBUFFORCE, mcast_join, mcast_leave, mcast_send, mcast_start
 
 BOOT = {"hcas": 3, "seconds": 60}
 
@@ -254,6 +257,57 @@ def test_member_after_sender():
         mcast_start(pair.a, group, sink)
         mcast_send(pair.a, group, sink, 10, gap=0.002)
         ksft_eq(sink.collect(10, slow(3)), 10)
+
+
+@ours_only("the in-tree module makes any number of them")
+@timeout(150)
+def test_send_only_limit():
+    """Senders to thousands of groups: so many are made, and soon forgotten."""
+    pair = ends()
+
+    def limited():
+        return counter(pair.a, "mcast_limited")
+
+    first = limited()
+    # Nobody is asked, so that it is not the SA that limits them.
+    defer(pair.ready)
+    defer(pair.a.up)
+    pair.a.port.fault("sa_drop", 1)
+    defer(pair.a.set, "down")
+    with mcast_sender(pair.a, "239.3.0.0") as sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 25)
+        for number in range(2300):
+            sock.sendto(b"x", (f"239.3.{number >> 8}.{number & 255}", 9))
+        ksft_ge(limited(), first + 200)
+        ksft_le(len(local_groups(pair.a)), 2048 + 20)
+        ksft_ge(len(local_groups(pair.a)), 2048)
+        wait_until(lambda: len(local_groups(pair.a)) <= 1600, 40,
+                   "unused ones go")
+        last = limited()
+        sock.sendto(b"x", ("239.3.99.99", 9))
+        ksft_eq(limited(), last, "others have room")
+
+
+@ours_only("the in-tree module says it for each attempt, or not at all")
+@timeout(90)
+def test_join_failure_logged():
+    """A group that can't be joined is in the log, once."""
+    pair = ends()
+    place = kmsg_tail()
+    group = "239.1.2.13"
+
+    def lines():
+        return kmsg_since(place, r"group .* not joined: no answer")
+
+    pair.b.port.fault("sa_drop", 1)
+    with mcast_receiver(pair.b, group) as sink:
+        wait_until(lines, 30, "a line in the log")
+        failures = counter(pair.b, "mcast_join_failures")
+        wait_until(lambda: counter(pair.b, "mcast_join_failures") > failures,
+                   30, "another attempt")
+        ksft_eq(len(lines()), 1)
+        pair.b.port.set("sa_drop", 0)
+        mcast_start(pair.a, group, sink)
 
 
 def test_many_groups():
