@@ -529,7 +529,8 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	bool kick;
 	u32 len;
 
-	if (!chain->conn) {
+	/* Of a connection that has ended, what it did not post is in its ring. */
+	if (chain->conn != conn) {
 		chain->conn = conn;
 		chain->num = 0;
 	}
