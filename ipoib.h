@@ -344,6 +344,7 @@ struct ipoib_channel {
  * @used_channels: those that QPs are given, the first ones (@lock)
  * @cm: what connections share, NULL while no interface takes them (@lock)
  * @users: interfaces that are open; NAPI runs while it is not zero (@lock)
+ * @drain_missed: jiffies when a QP last missed its deadline, see ipoib_drain.c
  * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
  * @handler: asynchronous events of the HCA
@@ -386,6 +387,7 @@ struct ipoib_port {
 	bool rx_adaptive;
 	u32 used_channels;
 	struct ipoib_cm_port *cm;
+	unsigned long drain_missed;
 
 	struct mutex lock;	/* devs, users, what QPs of a channel share */
 	u32 users;
@@ -442,6 +444,14 @@ enum ipoib_qp_kind {
  * @rxq: queue its receives come from
  * @drained: completed by the marker request behind the QP's last completion
  * @drained_at: ipoib_channel.barriers at that time
+ * @last_wqe: completed when the HCA has done with the SRQ as far as this QP
+ *	goes; NULL: not to be waited for
+ * @drain_entry: in ipoib_drain.qps
+ * @drain_begun: jiffies when the marker was posted
+ * @live: it may have something to report: left INIT, and not been reset since
+ * @draining: between ipoib_drain_begin() and ipoib_drain_reset()
+ * @late: it did not drain, or not in time
+ * @stuck: it can't be reset
  */
 struct ipoib_qp {
 	enum ipoib_qp_kind kind;
@@ -452,6 +462,13 @@ struct ipoib_qp {
 	struct ipoib_rxq *rxq;
 	struct completion drained;
 	u32 drained_at;
+	struct completion *last_wqe;
+	struct list_head drain_entry;
+	unsigned long drain_begun;
+	bool live;
+	bool draining;
+	bool late;
+	bool stuck;
 };
 
 /**
@@ -506,7 +523,6 @@ struct ipoib_tx_wr {
  * @cqs: room for its completions
  * @index: which of the interface's
  * @qpn: number of its QP
- * @marked: the marker of a drain was posted
  * @nq: the stack's queue
  * @ring: packets
  * @chain: requests not yet posted, linked when the queue is made
@@ -527,6 +543,7 @@ struct ipoib_tx_wr {
  * @idle: jiffies the timer waits; grows while nothing completes
  * @timer_tail: @tail and @rc_done when the timer last ran
  * @rc_done: packets that connections have sent
+ * @emptied: to be completed when nothing is in flight, or NULL
  * @bql_packets: @rc_packets completed to BQL
  * @bql_bytes: their octets
  * @done: counters written at completion
@@ -537,7 +554,6 @@ struct ipoib_txq {
 	struct ipoib_cqs cqs;
 	u32 index;
 	u32 qpn;
-	bool marked;
 	struct netdev_queue *nq;
 	struct ipoib_tx_ring ring;
 	struct ipoib_tx_wr *chain;
@@ -565,6 +581,7 @@ struct ipoib_txq {
 
 	u32 tail ____cacheline_aligned_in_smp;
 	u32 rc_done;
+	struct completion *emptied;
 	u32 bql_packets;
 	u32 bql_bytes;
 	struct {
@@ -996,7 +1013,6 @@ void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot);
 void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes);
 void ipoib_txq_handed(struct ipoib_txq *txq);
 void ipoib_txq_watch(struct ipoib_txq *txq, struct ipoib_cq *cq, bool arm);
-int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker);
 void ipoib_channel_refill_timer(struct timer_list *t);
 int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);
@@ -1097,6 +1113,7 @@ bool ipoib_txq_connect(struct ipoib_txq *txq);
 int ipoib_cm_enable(struct ipoib_dev *dev);
 void ipoib_cm_disable(struct ipoib_dev *dev);
 int ipoib_cm_start(struct ipoib_dev *dev);
+void ipoib_cm_stop_begin(struct ipoib_dev *dev);
 void ipoib_cm_stop(struct ipoib_dev *dev);
 bool ipoib_cm_offload(struct ipoib_dev *dev);
 void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on);
@@ -1133,6 +1150,7 @@ static inline int ipoib_cm_enable(struct ipoib_dev *dev)
 
 static inline void ipoib_cm_disable(struct ipoib_dev *dev) { }
 static inline int ipoib_cm_start(struct ipoib_dev *dev) { return 0; }
+static inline void ipoib_cm_stop_begin(struct ipoib_dev *dev) { }
 static inline void ipoib_cm_stop(struct ipoib_dev *dev) { }
 static inline bool ipoib_cm_offload(struct ipoib_dev *dev) { return false; }
 static inline void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on) { }

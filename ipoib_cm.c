@@ -31,6 +31,7 @@
 
 #include "ipoib.h"
 #include "ipoib_cm.h"
+#include "ipoib_drain.h"
 #include "ipoib_trace.h"
 
 /* IBA volume 1 section 12.7: 4.096 us times two to the power of this. */
@@ -42,7 +43,6 @@
 #define IPOIB_RC_RNR_FOREVER	7
 #define IPOIB_RC_RNR_TIMER	12	/* 0.64 ms, IBA volume 1 table 45 */
 
-#define IPOIB_CONN_DRAIN	HZ
 #define IPOIB_CONN_CHECK	(2 * HZ)
 #define IPOIB_CONN_STALL	(10 * HZ)
 #define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
@@ -264,6 +264,7 @@ static int ipoib_conn_to_rts(struct ipoib_conn *conn)
 	if (ret)
 		return ret;
 	attr.min_rnr_timer = IPOIB_RC_RNR_TIMER;
+	conn->qp.live = true;
 	ret = ib_modify_qp(conn->qp.ib, &attr, mask);
 	if (ret)
 		return ret;
@@ -274,7 +275,6 @@ static int ipoib_conn_to_rts(struct ipoib_conn *conn)
 	if (ret)
 		return ret;
 	attr.timeout = min_t(u8, attr.timeout, IPOIB_RC_TIMEOUT);
-	conn->live = true;
 	return ib_modify_qp(conn->qp.ib, &attr, mask);
 }
 
@@ -849,37 +849,18 @@ static void ipoib_conn_requeue(struct ipoib_conn *conn)
 			   SKB_DROP_REASON_NOT_SPECIFIED);
 }
 
-/* QP to ERR; is there something to wait for? */
+/* QP to ERR, unless it never was able to send or receive. */
 static void ipoib_conn_begin_drain(struct ipoib_conn *conn)
 {
-	struct ib_ud_wr marker = { };
-
-	conn->drain = conn->live && !ipoib_qp_drain(&conn->qp, &marker);
-}
-
-static bool ipoib_conn_wait_drain(struct ipoib_conn *conn, unsigned long end)
-{
-	unsigned long now = jiffies;
-	unsigned long left = time_before(now, end) ? end - now : 0;
-
-	if (!conn->live)
-		return true;
-	if (!conn->drain ||
-	    !wait_for_completion_timeout(&conn->qp.drained, left))
-		return false;
-	if (!conn->qp.ib->srq)
-		return true;
-	now = jiffies;
-	left = time_before(now, end) ? end - now : 0;
-	return wait_for_completion_timeout(&conn->last_wqe, left);
+	if (!conn->qp.live)
+		return;
+	conn->qp.last_wqe = conn->qp.ib->srq ? &conn->last_wqe : NULL;
+	ipoib_drain_begin(&conn->qp);
 }
 
 static void ipoib_conn_destroy_qp(struct ipoib_conn *conn)
 {
-	if (!conn->qp.ib)
-		return;
-	ib_destroy_qp(conn->qp.ib);
-	conn->qp.ib = NULL;
+	ipoib_drain_destroy_qp(&conn->qp);
 	ipoib_cq_put(conn->qp.ch, &conn->cqs);
 }
 
@@ -911,51 +892,23 @@ static void ipoib_conn_bury(struct ipoib_conn *conn)
 		ipoib_conn_reap(conn);
 }
 
-/* Let what connections have received or sent be handled. */
-static void ipoib_conns_barrier(struct ipoib_port *port, struct list_head *list)
-{
-	DECLARE_BITMAP(used, IPOIB_MAX_CHANNELS) = { };
-	struct ipoib_channel *ch;
-	struct ipoib_conn *conn;
-	u32 i;
-
-	list_for_each_entry(conn, list, entry)
-		if (conn->qp.ib)
-			__set_bit(conn->qp.ch->index, used);
-	for_each_set_bit(i, used, IPOIB_MAX_CHANNELS) {
-		ch = port->channels[i];
-		ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
-	}
-}
-
 /* Take down all connections of a list at once. */
 static void ipoib_conns_close(struct ipoib_dev *dev, struct list_head *list)
 {
-	unsigned long end = jiffies + IPOIB_CONN_DRAIN;
-	struct ib_qp_attr reset = { .qp_state = IB_QPS_RESET };
+	struct ipoib_drain drain;
 	struct ipoib_conn *conn;
-	bool late = false;
 
 	if (list_empty(list))
 		return;
+	ipoib_drain_init(&drain, dev->port);
 	list_for_each_entry(conn, list, entry)
 		ipoib_conn_begin_drain(conn);
-	list_for_each_entry(conn, list, entry) {
-		if (ipoib_conn_wait_drain(conn, end))
-			continue;
-		late = true;
-		netdev_warn_once(dev->ndev, "connection %#x did not drain\n",
-				 conn->qp.ib->qp_num);
-	}
-	/* Before the QP may purge completions, and buffers with them. */
-	ipoib_conns_barrier(dev->port, list);
-	list_for_each_entry(conn, list, entry) {
+	list_for_each_entry(conn, list, entry)
+		ipoib_drain_add(&drain, &conn->qp);
+	ipoib_drain_wait(&drain);
+	list_for_each_entry(conn, list, entry)
 		ipoib_conn_detach_rxq(conn);
-		if (late && conn->qp.ib)
-			ib_modify_qp(conn->qp.ib, &reset, IB_QP_STATE);
-	}
-	if (late)
-		ipoib_conns_barrier(dev->port, list);
+	ipoib_drain_reset(&drain, false);
 	list_for_each_entry(conn, list, entry) {
 		ipoib_conn_destroy_qp(conn);
 		/* What follows may take long, and outlive the port's pools. */
@@ -1456,15 +1409,28 @@ int ipoib_cm_start(struct ipoib_dev *dev)
 	return 0;
 }
 
+/* Nothing is posted any more; the QP, if there is one, comes to its end. */
+static void ipoib_conn_stop_begin(struct ipoib_conn *conn)
+{
+	struct ipoib_link *link = conn->link;
+
+	if (link) {
+		spin_lock_bh(&link->lock);
+		WRITE_ONCE(conn->broken, true);
+		spin_unlock_bh(&link->lock);
+	}
+	ipoib_conn_begin_drain(conn);
+}
+
 /**
- * ipoib_cm_stop - close all connections and take no more
- * @dev: interface whose neighbours have been forgotten, its channel running
+ * ipoib_cm_stop_begin - take no connections, have all come to their end
+ * @dev: interface, its channel running; does nothing if it takes none
  *
- * Waits for the HCA, a second or two at most, not for any peer.
+ * To be followed by ipoib_cm_stop(), which then has less to wait for.
  *
  * Context: process, ipoib_dev.lock held.
  */
-void ipoib_cm_stop(struct ipoib_dev *dev)
+void ipoib_cm_stop_begin(struct ipoib_dev *dev)
 {
 	struct ipoib_cm *cm = dev->cm;
 	struct ipoib_conn *conn;
@@ -1475,11 +1441,31 @@ void ipoib_cm_stop(struct ipoib_dev *dev)
 	if (cm->listen)
 		ib_destroy_cm_id(cm->listen);
 	cm->listen = NULL;
+	mutex_lock(&cm->run);
 	spin_lock_bh(&cm->lock);
 	WRITE_ONCE(cm->running, false);
 	list_for_each_entry(conn, &cm->conns, entry)
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 	spin_unlock_bh(&cm->lock);
+	/* None is added any more; none leaves the list without cm->run. */
+	list_for_each_entry(conn, &cm->conns, entry)
+		ipoib_conn_stop_begin(conn);
+	mutex_unlock(&cm->run);
+}
+
+/**
+ * ipoib_cm_stop - close all connections and take no more
+ * @dev: interface whose neighbours have been forgotten, its channel running
+ *
+ * Waits for the HCA, a second at most, not for any peer.
+ *
+ * Context: process, ipoib_dev.lock held.
+ */
+void ipoib_cm_stop(struct ipoib_dev *dev)
+{
+	struct ipoib_cm *cm = dev->cm;
+
+	ipoib_cm_stop_begin(dev);
 	/* Not flushed: the workqueue has work that wants rtnl, too. */
 	ipoib_cm_run(cm);
 	WARN_ON_ONCE(!list_empty(&cm->conns));

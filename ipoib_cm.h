@@ -79,8 +79,6 @@ enum ipoib_conn_event {
  * @rxq: receive queue of its own on an HCA without SRQ, or NULL
  * @last_wqe: the HCA has done with the SRQ as far as this QP goes
  * @superseded: the peer has opened another one since, or seems to be dead
- * @live: the QP has been in a state to send or receive
- * @drain: to be waited for while it is taken down
  * @rcu: frees it
  */
 struct ipoib_conn {
@@ -114,8 +112,6 @@ struct ipoib_conn {
 	struct ipoib_rxq *rxq;
 	struct completion last_wqe;
 	bool superseded;
-	bool live;
-	bool drain;
 	struct rcu_head rcu;
 };
 

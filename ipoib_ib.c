@@ -23,14 +23,13 @@
 #include <net/page_pool/helpers.h>
 
 #include "ipoib.h"
+#include "ipoib_drain.h"
 #include "ipoib_trace.h"
 
 #define IPOIB_COPYBREAK		256
 #define IPOIB_ADAPT_PACKETS	64	/* received between two looks */
 /* Batches of send completions that a poll takes from a CQ before it receives. */
 #define IPOIB_REAP_BATCHES	8
-#define IPOIB_WR_MARKER		BIT_ULL(63)
-#define IPOIB_DRAIN_TIMEOUT	HZ
 
 /* ---- receive queues ----------------------------------------------------- */
 
@@ -718,6 +717,8 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 
 	/* Pairs with READ_ONCE() in ipoib_txq_free() */
 	WRITE_ONCE(txq->tail, tail);
+	if (unlikely(READ_ONCE(txq->emptied)) && tail == READ_ONCE(txq->head))
+		complete(txq->emptied);
 	txq->done.reaps++;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
 				   ipoib_txq_free(txq), txq->ring.size / 2,
@@ -763,7 +764,7 @@ static void ipoib_tx_complete(const struct ib_wc *wc,
 	if (batch->txq != txq || unlikely(wc->wr_id & IPOIB_WR_MARKER))
 		ipoib_tx_batch_end(batch, budget);
 	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
-		qp->drained_at = READ_ONCE(qp->ch->barriers);
+		WRITE_ONCE(qp->drained_at, READ_ONCE(qp->ch->barriers));
 		complete(&qp->drained);
 		return;
 	}
@@ -1345,10 +1346,7 @@ void ipoib_tx_ring_free(struct ipoib_tx_ring *ring)
 
 static void ipoib_txq_destroy_qp(struct ipoib_txq *txq)
 {
-	if (!txq->qp.ib)
-		return;
-	ib_destroy_qp(txq->qp.ib);
-	txq->qp.ib = NULL;
+	ipoib_drain_destroy_qp(&txq->qp);
 	ipoib_cq_put(txq->qp.ch, &txq->cqs);
 }
 
@@ -1402,16 +1400,20 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
 	return txq;
 }
 
-/* The QP no longer owns anything: retire what never completed. */
+/*
+ * The QP no longer owns anything, and the NAPI has nothing of the queue in hand:
+ * retire what never completed.  The TX lock keeps senders from BQL.
+ */
 static void ipoib_txq_purge(struct ipoib_txq *txq)
 {
 	timer_delete_sync(&txq->timer);
-	local_bh_disable();
+	__netif_tx_lock_bh(txq->nq);
+	WARN_ON_ONCE(test_bit(0, &txq->bql_listed));
 	ipoib_txq_retire(txq, txq->head, 0);
-	local_bh_enable();
 	txq->bql_packets = txq->rc_packets;
 	txq->bql_bytes = txq->rc_bytes;
 	netdev_tx_reset_queue(txq->nq);
+	__netif_tx_unlock_bh(txq->nq);
 }
 
 static void ipoib_ud_qp_event(struct ib_event *event, void *ctx)
@@ -1632,6 +1634,7 @@ static int ipoib_txq_to_rts(struct ipoib_txq *txq)
 			   IB_QP_PORT | IB_QP_QKEY);
 	if (ret)
 		return ret;
+	txq->qp.live = true;
 	attr.qp_state = IB_QPS_RTR;
 	ret = ib_modify_qp(qp, &attr, IB_QP_STATE);
 	if (ret)
@@ -1647,13 +1650,11 @@ static int ipoib_txq_set_state(struct ipoib_txq *txq, enum ib_qp_state state)
 	return ib_modify_qp(txq->qp.ib, &attr, IB_QP_STATE);
 }
 
-/* Without a QP its buffers are ours again, whatever the HCA says. */
-static void ipoib_txq_reset(struct ipoib_txq *txq)
+/* It could not be reset: destroying it returns its buffers as well. */
+static void ipoib_txq_give_up(struct ipoib_txq *txq)
 {
 	struct ipoib_dev *dev = txq->qp.dev;
 
-	if (!txq->qp.ib || !ipoib_txq_set_state(txq, IB_QPS_RESET))
-		return;
 	netdev_warn(dev->ndev, "QP %#x can't be reset\n", txq->qp.ib->qp_num);
 	if (!txq->index)
 		ipoib_mcast_detach_all(dev);
@@ -1678,7 +1679,26 @@ static int ipoib_txq_start(struct ipoib_txq *txq)
 	return ret;
 }
 
-/* What a private queue had posted is gone with the reset. */
+/*
+ * The QP of a private queue is about to be reset: others go on polling, and must
+ * neither find the queue there to be refilled nor a place for a completion.
+ */
+static void ipoib_ud_detach_private(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
+	struct ipoib_rxq *rxq = dev->ud.rxq;
+
+	if (!rxq)
+		return;
+	mutex_lock(&ch->port->lock);
+	ipoib_channel_pause(ch);
+	list_del_init(&rxq->dirty);
+	rxq->size = 0;
+	ipoib_channel_resume(ch);
+	mutex_unlock(&ch->port->lock);
+}
+
+/* What it had posted is gone with the reset. */
 static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 {
 	struct ipoib_channel *ch = ipoib_dev_channel(dev);
@@ -1689,8 +1709,7 @@ static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 		return;
 	mutex_lock(&ch->port->lock);
 	ipoib_channel_pause(ch);
-	/* Others go on polling: they must not find it there to be refilled. */
-	list_del_init(&rxq->dirty);
+	rxq->size = rxq->used;
 	rxq->nfree = 0;
 	for (i = 0; i < rxq->size; i++) {
 		rxq->slots[i].posted = false;
@@ -1698,6 +1717,49 @@ static void ipoib_ud_empty_private(struct ipoib_dev *dev)
 	}
 	ipoib_channel_resume(ch);
 	mutex_unlock(&ch->port->lock);
+}
+
+/*
+ * Keep senders away for good.  A poll that was under way when the QPs were
+ * stopped may have woken the queue once more; that one has ended.  Was it so?
+ * Then packets may have been handed to connections since.
+ */
+static bool ipoib_txq_hold(struct ipoib_txq *txq)
+{
+	bool woken;
+
+	__netif_tx_lock_bh(txq->nq);
+	woken = !netif_tx_queue_stopped(txq->nq) ||
+		test_bit(0, &txq->bql_listed);
+	netif_tx_stop_queue(txq->nq);
+	__netif_tx_unlock_bh(txq->nq);
+	return woken;
+}
+
+/* Queues from @first on, which drain: their QPs down, all packets back. */
+static void ipoib_ud_take_down(struct ipoib_dev *dev, u32 first, bool keep)
+{
+	struct ipoib_ud *ud = &dev->ud;
+	struct ipoib_drain drain;
+	u32 i;
+
+	lockdep_assert_held(&ud->lock);
+	ipoib_drain_init(&drain, dev->port);
+	for (i = first; i < ud->num_txqs; i++)
+		ipoib_drain_add(&drain, &ud->txqs[i]->qp);
+	ipoib_drain_wait(&drain);
+	for (i = first; i < ud->num_txqs; i++)
+		drain.late |= ipoib_txq_hold(ud->txqs[i]);
+	if (!first)
+		ipoib_ud_detach_private(dev);
+	ipoib_drain_reset(&drain, keep);
+	for (i = first; i < ud->num_txqs; i++) {
+		if (ud->txqs[i]->qp.stuck)
+			ipoib_txq_give_up(ud->txqs[i]);
+		ipoib_txq_purge(ud->txqs[i]);
+	}
+	if (!first)
+		ipoib_ud_empty_private(dev);
 }
 
 /**
@@ -1721,7 +1783,7 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 	for (i = 0; i < ud->num_txqs; i++) {
 		ret = ipoib_txq_start(ud->txqs[i]);
 		if (ret)
-			goto err_reset;
+			goto err_stop;
 	}
 	if (ud->rxq)
 		ipoib_rxq_fill(ud->rxq);
@@ -1729,76 +1791,13 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 	netif_tx_wake_all_queues(dev->ndev);
 	return 0;
 
-err_reset:
+err_stop:
+	/* The first may have received something already. */
 	do {
-		ipoib_txq_reset(ud->txqs[i]);
+		ipoib_drain_begin(&ud->txqs[i]->qp);
 	} while (i--);
+	ipoib_ud_take_down(dev, 0, true);
 	return ret;
-}
-
-/**
- * ipoib_qp_drain - take a QP to ERR and have its end reported
- * @qp: QP whose channel has users
- * @marker: request to put behind all others; its number and flags are set here
- *
- * @qp->drained completes when everything the QP owed has been reported.
- *
- * Context: process.
- * Return: 0, or -errno if that will not happen
- */
-int ipoib_qp_drain(struct ipoib_qp *qp, struct ib_ud_wr *marker)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-	const struct ib_send_wr *bad;
-	int ret;
-
-	reinit_completion(&qp->drained);
-	ret = ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
-	if (ret)
-		return ret;
-	marker->wr.wr_id = IPOIB_WR_MARKER;
-	marker->wr.opcode = IB_WR_SEND;
-	marker->wr.send_flags = IB_SEND_SIGNALED;
-	ret = ib_post_send(qp->ib, &marker->wr, &bad);
-	if (ret)
-		return ret;
-	local_bh_disable();
-	if (ib_req_notify_cq(qp->ib->send_cq, IB_CQ_NEXT_COMP |
-			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-		napi_schedule(&qp->ch->napi);
-	local_bh_enable();
-	return 0;
-}
-
-static void ipoib_txq_stop_begin(struct ipoib_txq *txq)
-{
-	struct ipoib_port *port = txq->qp.dev->port;
-	struct ib_ud_wr marker = {
-		.ah = port->marker_ah,
-		.remote_qpn = 1,
-		.port_num = port->num,
-	};
-
-	txq->marked = !ipoib_qp_drain(&txq->qp, &marker);
-}
-
-/* Wait until everything the QP owes was handled; bounded. */
-static void ipoib_txq_drain(struct ipoib_txq *txq, unsigned long end)
-{
-	unsigned long now = jiffies;
-	unsigned long left = time_before(now, end) ? end - now : 0;
-	struct ipoib_channel *ch = txq->qp.ch;
-	u32 since = READ_ONCE(ch->barriers);
-
-	if (txq->marked) {
-		if (wait_for_completion_timeout(&txq->qp.drained, left))
-			since = txq->qp.drained_at;
-		else
-			netdev_warn(txq->qp.dev->ndev,
-				    "QP %#x did not drain\n",
-				    txq->qp.ib->qp_num);
-	}
-	ipoib_channel_barrier(ch, since);
 }
 
 /**
@@ -1819,7 +1818,7 @@ void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 	netif_tx_disable(dev->ndev);
 	ud->stopping = true;
 	for (i = 0; i < ud->num_txqs; i++)
-		ipoib_txq_stop_begin(ud->txqs[i]);
+		ipoib_drain_begin(&ud->txqs[i]->qp);
 }
 
 /**
@@ -1827,29 +1826,19 @@ void ipoib_ud_stop_begin(struct ipoib_dev *dev)
  * @dev: interface whose channel runs
  *
  * After it returns no skb of this interface is in the driver or in GRO.
- * Waits for the HCA a second at most.
+ * Waits for the HCA a second at most after ipoib_ud_stop_begin().
  *
  * Context: process, @dev->ud.lock held.
  */
 void ipoib_ud_stop(struct ipoib_dev *dev)
 {
-	unsigned long end = jiffies + IPOIB_DRAIN_TIMEOUT;
 	struct ipoib_ud *ud = &dev->ud;
-	u32 i;
 
 	ipoib_ud_stop_begin(dev);
 	if (!ud->stopping)
 		return;
 	ud->stopping = false;
-	for (i = 0; i < ud->num_txqs; i++) {
-		struct ipoib_txq *txq = ud->txqs[i];
-
-		/* First: a reset may purge completions, and buffers with them. */
-		ipoib_txq_drain(txq, end);
-		ipoib_txq_reset(txq);
-		ipoib_txq_purge(txq);
-	}
-	ipoib_ud_empty_private(dev);
+	ipoib_ud_take_down(dev, 0, true);
 }
 
 /**
@@ -1956,32 +1945,49 @@ int ipoib_ud_add_txqs(struct ipoib_dev *dev, u32 num)
 	return 0;
 }
 
+/* Wait until what was posted has been sent; bounded, see ipoib_drain.c. */
+static void ipoib_txq_finish_sends(struct ipoib_txq *txq, unsigned long begun)
+{
+	DECLARE_COMPLETION_ONSTACK(emptied);
+	struct ipoib_channel *ch = txq->qp.ch;
+
+	WRITE_ONCE(txq->emptied, &emptied);
+	/* From now on the NAPI tells; what came before shows in the tail. */
+	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+	if (txq->head != READ_ONCE(txq->tail))
+		ipoib_drain_wait_for(ch->port, &emptied, begun);
+	WRITE_ONCE(txq->emptied, NULL);
+	/* Behind this no poll knows of the completion any more. */
+	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
+}
+
 /**
  * ipoib_ud_drop_txqs - take transmit queues away that the stack does not use
  * @dev: interface
  * @num: how many shall be left, one at least
  *
+ * Waits until they have sent their packets, and for the QPs' end.
+ *
  * Context: process, @dev->ud.lock held.
  */
 void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
 {
-	unsigned long end = jiffies + IPOIB_DRAIN_TIMEOUT;
 	struct ipoib_port *port = dev->port;
 	struct ipoib_ud *ud = &dev->ud;
+	unsigned long begun = jiffies;
 	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (ud->running)
+	if (ud->running) {
 		for (i = num; i < ud->num_txqs; i++)
-			ipoib_txq_stop_begin(ud->txqs[i]);
+			ipoib_txq_finish_sends(ud->txqs[i], begun);
+		for (i = num; i < ud->num_txqs; i++)
+			ipoib_drain_begin(&ud->txqs[i]->qp);
+		ipoib_ud_take_down(dev, num, false);
+	}
 	while (ud->num_txqs > num) {
 		struct ipoib_txq *txq = ud->txqs[ud->num_txqs - 1];
 
-		if (ud->running) {
-			ipoib_txq_drain(txq, end);
-			ipoib_txq_reset(txq);
-			ipoib_txq_purge(txq);
-		}
 		mutex_lock(&port->lock);
 		WRITE_ONCE(ud->txqs[--ud->num_txqs], NULL);
 		mutex_unlock(&port->lock);

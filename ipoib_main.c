@@ -383,10 +383,22 @@ static int ipoib_dev_up(struct ipoib_dev *dev)
 	return 0;
 }
 
+/* Have all QPs come to their end together, so that there is one wait. */
+static void ipoib_dev_down_begin(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	mutex_lock(&dev->ud.lock);
+	ipoib_ud_stop_begin(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (dev->connected)
+		ipoib_cm_stop_begin(dev);
+}
+
 static void ipoib_dev_down(struct ipoib_dev *dev)
 {
 	lockdep_assert_held(&dev->lock);
 	netif_carrier_off(dev->ndev);
+	ipoib_dev_down_begin(dev);
 	ipoib_mcast_stop(dev);
 	ipoib_neigh_stop(dev);
 	if (dev->connected)
@@ -461,11 +473,8 @@ void ipoib_dev_stop_begin(struct ipoib_dev *dev)
 {
 	ASSERT_RTNL();
 	mutex_lock(&dev->lock);
-	if (dev->open) {
-		mutex_lock(&dev->ud.lock);
-		ipoib_ud_stop_begin(dev);
-		mutex_unlock(&dev->ud.lock);
-	}
+	if (dev->open)
+		ipoib_dev_down_begin(dev);
 	mutex_unlock(&dev->lock);
 }
 

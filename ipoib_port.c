@@ -18,11 +18,12 @@
 #include <net/page_pool/helpers.h>
 
 #include "ipoib.h"
+#include "ipoib_drain.h"
 #include "ipoib_trace.h"
 
 #define IPOIB_POOL_ORDER	3
 #define IPOIB_POOL_PAGES	256
-#define IPOIB_BARRIER_TIMEOUT	HZ
+#define IPOIB_BARRIER_WARN	HZ
 /* An HCA of less CQs or QPs than these for each CPU is not spread over all. */
 #define IPOIB_SCARCE		16
 /* As many as DIM knows; its own name for it came to headers late. */
@@ -834,7 +835,10 @@ void ipoib_channel_put(struct ipoib_channel *ch)
  * @ch: channel whose NAPI runs
  *
  * When it returns, completions that were in the CQs have been handled and
- * GRO has passed on what it held, which has no reference on its device.
+ * GRO has passed on what it held, which has no reference on its device.  What is
+ * freed behind it is known to no poll.  Like napi_disable() it has no time limit:
+ * it waits for this host's softirq only, which has a bounded number of
+ * completions to handle.
  *
  * @since: ipoib_channel.barriers as the NAPI saw it when what is waited for was
  *	in the CQs; a barrier begun after that will do
@@ -858,9 +862,9 @@ void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since)
 	/* Pairs with READ_ONCE() in ipoib_poll() */
 	smp_store_release(&ch->flush, IPOIB_FLUSH_ASKED);
 	ipoib_channel_kick(ch);
-	if (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_TIMEOUT))
-		netdev_warn(ch->port->parent, "poll did not get through\n");
-	WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
+	while (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_WARN))
+		netdev_warn(ch->port->parent, "NAPI of channel %u is held up\n",
+			    ch->index);
 unlock:
 	mutex_unlock(&ch->port->lock);
 }
@@ -1053,6 +1057,7 @@ struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
 	port->num = num;
 	refcount_set(&port->ref, 1);
 	mutex_init(&port->lock);
+	ipoib_drain_port_init(port);
 	INIT_LIST_HEAD(&port->devs);
 	INIT_WORK(&port->event_work, ipoib_port_event_work);
 	ret = ipoib_port_sizes(port);

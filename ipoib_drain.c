@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Teardown: QPs are drained, reset and left alone by the NAPI
+ *
+ * Stop, restart, other queues, the end of connections and unload all take QPs
+ * down here, in four steps.
+ *
+ *	1. To ERR, and a marker behind all requests.  Everything that the QP owes
+ *	   is reported before the marker is.
+ *	2. Wait for the markers, then pass the channels' barrier: an HCA may
+ *	   purge completions with the reset, and the buffers of an SRQ with them.
+ *	3. To RESET.  If that fails, destroying the QP returns its buffers.
+ *	4. If a QP was late, pass the barrier again.  The HCA may have gone on
+ *	   after the first one; behind the second one neither HCA nor NAPI knows
+ *	   anything of the QP, and its packets can be retired.
+ *
+ * The time limit.  A QP has a second from its marker on, not from when somebody
+ * waits for it: who closes many interfaces begins with all QPs, then waits, and
+ * has waited a second in all.  Besides, when an HCA has missed a deadline, no
+ * drain of the port waits for the next second.  So closing interfaces one after
+ * the other costs one wait, too, although nobody knows of the others.  Without
+ * any wait the steps are as safe; but completions that the HCA would still have
+ * made are lost.
+ *
+ * The barrier has no time limit, as napi_disable() has none: it waits for this
+ * host's own softirq, never for the HCA, and for a bounded number of
+ * completions.
+ *
+ * Locks: the caller excludes others from the QP, by ipoib_ud.lock or
+ * ipoib_cm.run.
+ */
+#include "ipoib.h"
+#include "ipoib_drain.h"
+
+#define IPOIB_DRAIN_TIMEOUT	HZ
+
+/**
+ * ipoib_drain_port_init - no deadline has been missed yet
+ * @port: new port
+ */
+void ipoib_drain_port_init(struct ipoib_port *port)
+{
+	port->drain_missed = jiffies - IPOIB_DRAIN_TIMEOUT - 1;
+}
+
+/**
+ * ipoib_drain_init - nothing to be taken down yet
+ * @drain: teardown
+ * @port: port of all QPs that will be added
+ */
+void ipoib_drain_init(struct ipoib_drain *drain, struct ipoib_port *port)
+{
+	drain->port = port;
+	INIT_LIST_HEAD(&drain->qps);
+	drain->late = false;
+}
+
+/* Post the marker and have its completion raise an interrupt. */
+static int ipoib_drain_mark(struct ipoib_qp *qp)
+{
+	struct ipoib_port *port = qp->dev->port;
+	struct ib_ud_wr marker = {
+		.wr.wr_id = IPOIB_WR_MARKER,
+		.wr.opcode = IB_WR_SEND,
+		.wr.send_flags = IB_SEND_SIGNALED,
+		.ah = port->marker_ah,
+		.remote_qpn = 1,
+		.port_num = port->num,
+	};
+	const struct ib_send_wr *bad;
+	int ret;
+
+	ret = ib_post_send(qp->ib, &marker.wr, &bad);
+	if (ret)
+		return ret;
+	local_bh_disable();
+	if (ib_req_notify_cq(qp->ib->send_cq, IB_CQ_NEXT_COMP |
+			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
+		napi_schedule(&qp->ch->napi);
+	local_bh_enable();
+	return 0;
+}
+
+/**
+ * ipoib_drain_begin - have a QP come to its end, and don't wait for it
+ * @qp: QP whose channel has users; nothing is posted to it any more.  Nothing
+ *	is done if it was begun before, or has nothing to report
+ *
+ * Context: process.
+ */
+void ipoib_drain_begin(struct ipoib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (qp->draining || !qp->live)
+		return;
+	qp->draining = true;
+	qp->drain_begun = jiffies;
+	reinit_completion(&qp->drained);
+	qp->late = ib_modify_qp(qp->ib, &attr, IB_QP_STATE) ||
+		   ipoib_drain_mark(qp);
+}
+
+/**
+ * ipoib_drain_add - a QP is one of those that are taken down together
+ * @drain: teardown
+ * @qp: QP; ignored unless ipoib_drain_begin() has begun with it
+ */
+void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp)
+{
+	if (qp->draining)
+		list_add_tail(&qp->drain_entry, &drain->qps);
+}
+
+/* How long one may wait for what was @begun then, in jiffies. */
+static unsigned long ipoib_drain_left(const struct ipoib_port *port,
+				      unsigned long begun)
+{
+	unsigned long now = jiffies, end = begun + IPOIB_DRAIN_TIMEOUT;
+	unsigned long missed = READ_ONCE(port->drain_missed);
+
+	if (time_in_range(now, missed, missed + IPOIB_DRAIN_TIMEOUT))
+		return 0;
+	return time_before(now, end) ? end - now : 0;
+}
+
+/**
+ * ipoib_drain_wait_for - wait for the HCA, as long as it has time
+ * @port: port
+ * @what: completed when the HCA has done what it should
+ * @begun: jiffies when it should have begun with it
+ *
+ * Context: process.
+ * Return: false if it has not done it; then nobody waits for the next second
+ */
+bool ipoib_drain_wait_for(struct ipoib_port *port, struct completion *what,
+			  unsigned long begun)
+{
+	if (wait_for_completion_timeout(what, ipoib_drain_left(port, begun)))
+		return true;
+	WRITE_ONCE(port->drain_missed, jiffies);
+	return false;
+}
+
+/* Wait until the HCA has reported everything that the QP owes; bounded. */
+static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
+{
+	struct ipoib_port *port = qp->dev->port;
+
+	if (qp->late)
+		return;
+	if (!ipoib_drain_wait_for(port, &qp->drained, qp->drain_begun)) {
+		qp->late = true;
+		dev_warn_ratelimited(&port->ca->dev,
+				     "port %u: QP %#x did not drain\n",
+				     port->num, qp->ib->qp_num);
+		return;
+	}
+	/* Some HCAs never tell, and are as quick as others. */
+	if (qp->last_wqe)
+		qp->late = !wait_for_completion_timeout(qp->last_wqe,
+					ipoib_drain_left(port, qp->drain_begun));
+}
+
+/*
+ * Have the NAPI handle whatever the CQs hold of the QPs.  When it is known
+ * since when that is all there, a barrier begun after that will do; of the late
+ * ones it is known now.
+ */
+static void ipoib_drain_barrier(struct ipoib_drain *drain)
+{
+	struct ipoib_qp *qp;
+
+	list_for_each_entry(qp, &drain->qps, drain_entry)
+		if (drain->late)
+			WRITE_ONCE(qp->drained_at,
+				   READ_ONCE(qp->ch->barriers));
+	list_for_each_entry(qp, &drain->qps, drain_entry)
+		ipoib_channel_barrier(qp->ch, READ_ONCE(qp->drained_at));
+}
+
+/**
+ * ipoib_drain_wait - wait for the QPs' end; bounded, see above
+ * @drain: teardown
+ *
+ * When it returns, the completions that the HCA has reported have been handled,
+ * and GRO has passed on what they brought.
+ *
+ * Context: process.
+ */
+void ipoib_drain_wait(struct ipoib_drain *drain)
+{
+	struct ipoib_qp *qp;
+
+	list_for_each_entry(qp, &drain->qps, drain_entry) {
+		ipoib_drain_wait_qp(qp);
+		drain->late |= qp->late;
+	}
+	ipoib_drain_barrier(drain);
+}
+
+/**
+ * ipoib_drain_reset - reset QPs; none of them is known to the NAPI any more
+ * @drain: teardown that was waited for; it is over
+ * @all: also those that have drained, since they will be used again
+ *
+ * What can't be reset is marked ipoib_qp.stuck and has to be destroyed by
+ * ipoib_drain_destroy_qp() before its memory is touched.
+ *
+ * Context: process.
+ */
+void ipoib_drain_reset(struct ipoib_drain *drain, bool all)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+	struct ipoib_qp *qp, *next;
+
+	list_for_each_entry(qp, &drain->qps, drain_entry)
+		if (all || qp->late)
+			qp->stuck = ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
+	if (drain->late)
+		ipoib_drain_barrier(drain);
+	list_for_each_entry_safe(qp, next, &drain->qps, drain_entry) {
+		list_del(&qp->drain_entry);
+		qp->draining = false;
+		qp->live = false;
+	}
+}
+
+/**
+ * ipoib_drain_destroy_qp - destroy a QP, and with it what it may still report
+ * @qp: QP that has never been live, or was taken down; or none
+ *
+ * A provider takes the completions of a destroyed QP out of its CQ, but not
+ * those that a poll has in hand.  After a reset and the barrier behind it there
+ * are none; of a QP that can't be reset there may be, so the NAPI has to stand
+ * still while it goes.
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_drain_destroy_qp(struct ipoib_qp *qp)
+{
+	struct mutex *lock = &qp->dev->port->lock;
+
+	if (!qp->ib)
+		return;
+	if (qp->stuck) {
+		mutex_lock(lock);
+		ipoib_channel_pause(qp->ch);
+	}
+	ib_destroy_qp(qp->ib);
+	qp->ib = NULL;
+	if (qp->stuck) {
+		ipoib_channel_resume(qp->ch);
+		mutex_unlock(lock);
+	}
+	qp->stuck = false;
+}

@@ -1,0 +1,245 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""An HCA that stands still, or wakes up late, costs a bounded time in all."""
+
+import time
+
+from lib import (ROOT, Flood, defer, ends, ensure_module, exists, fabric, ip,
+                 kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_le, ksft_pr, load_module,
+                 main, now, ping_ok, slow, tcp_transfer, timeout,
+                 unload_module, wait_until)
+from lib import many
+from lib.child import Children, child_by_ip, names_in
+from lib.connected import (connected_ends, counters, established, set_mode,
+                           to_datagram, wait_connected)
+from lib.ipoib import drop_all, iface_of
+from lib.rtnl import Rtnl
+
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 150, "partitions":
+        "Default=0x7fff, ipoib : ALL=full;\n"
+        "p1=0x0001, ipoib : ALL=full;\n"
+        "p2=0x0002, ipoib : ALL=full;\n"
+        "p3=0x0003, ipoib : ALL=full;\n"
+        "p4=0x0004, ipoib : ALL=full;\n"
+        "p5=0x0005, ipoib : ALL=full;\n"
+        "p6=0x0006, ipoib : ALL=full;\n"
+        "p7=0x0007, ipoib : ALL=full;\n"
+        "p8=0x0008, ipoib : ALL=full;\n"}
+
+CHILDREN = 200
+# What the HCA may cost beyond what closing takes anyway, in seconds
+WAIT = 2.5
+
+
+def number():
+    """There are fewer on a kernel that looks for defects."""
+    return CHILDREN // (5 if exists("/sys/kernel/debug/kmemleak") else 1)
+
+
+def took(func, *args, **kwargs):
+    begin = now()
+    func(*args, **kwargs)
+    return now() - begin
+
+
+def family(end, space):
+    """The interface of a port with all its children, up."""
+    talk = Rtnl(space)
+    defer(talk.close)
+    many.make(talk, number(), space.ifindex(end), keys=8)
+    defer(many.delete, talk)
+    many.bring_up(talk, number())
+    return talk
+
+
+def compare(what, healthy, wedged):
+    ksft_pr(f"{number()} children, {what}: {wedged:.2f} s, {healthy:.2f} s "
+            "when the HCA answers")
+    ksft_le(wedged, healthy + WAIT, f"seconds, {what}")
+
+
+@timeout(400)
+def test_close():
+    """The parent of many is closed: all wait together, once."""
+    pair = ends()
+    family(pair.a.ifname, pair.a.ns)
+    healthy = took(pair.a.set, "down", timeout=slow(300))
+    pair.a.set("up", timeout=slow(60))
+    pair.a.up()
+    pair.ready()
+    fault = pair.a.port.fault("wedged", 1)
+    wedged = took(pair.a.set, "down", timeout=slow(300))
+    fault.exec()
+    compare("closed", healthy, wedged)
+    pair.a.set("up", timeout=slow(60))
+    pair.a.up()
+    pair.ready()
+
+
+@timeout(400)
+def test_unload():
+    """So they do when the module is unloaded."""
+    where = ends().a.port
+    drop_all()
+    unload_module()
+    defer(ensure_module)
+    seconds = []
+    for wedge in (0, 1):
+        load_module()
+        name = iface_of(where)[1]
+        ip(["link", "set", name, "up"])
+        talk = Rtnl(ROOT)
+        many.make(talk, number(), ROOT.ifindex(name), keys=8)
+        many.bring_up(talk, number())
+        talk.close()
+        fault = where.fault("wedged", wedge)
+        seconds.append(took(unload_module, 300))
+        fault.exec()
+    compare("unloaded", *seconds)
+    ends()
+
+
+def connected(pair):
+    """Children in connected mode with connections, as many as P_Keys."""
+    found = []
+    for key in range(0x8001, 0x8009):
+        both = Children(*(child_by_ip(end, key, words="mode connected")
+                          for end in pair)).up()
+        wait_connected(both.a, both.b)
+        found.append(both)
+    return found
+
+
+@timeout(400)
+def test_close_connected():
+    """And connections with them."""
+    pair = connected_ends()
+    found = connected(pair)
+    healthy = took(pair.a.set, "down", timeout=slow(60))
+    pair.a.up()
+    for both in found:
+        both.a.up()
+        both.ready()
+        wait_connected(both.a, both.b)
+    fault = pair.a.port.fault("wedged", 1)
+    wedged = took(pair.a.set, "down", timeout=slow(60))
+    fault.exec()
+    ksft_pr(f"{len(found)} connected children: {wedged:.2f} s, {healthy:.2f} s"
+            " when the HCA answers")
+    ksft_le(wedged, healthy + WAIT, "seconds")
+    pair.a.up()
+    pair.ready()
+
+
+@timeout(200)
+def test_one_by_one():
+    """Who closes interfaces one after the other waits once, too."""
+    pair = ends()
+    found = [child_by_ip(pair.a, 0x8001 + key) for key in range(8)]
+    for child in found:
+        child.up()
+    for child in found:
+        child.wait_carrier()
+    talk = Rtnl(pair.a.ns)
+    defer(talk.close)
+    fault = pair.a.port.fault("wedged", 1)
+    begin = now()
+    for child in found:
+        talk.down(child.ifname)
+    seconds = now() - begin
+    fault.exec()
+    ksft_pr(f"{len(found)} children: {seconds:.2f} s")
+    ksft_le(seconds, WAIT, "seconds")
+
+
+@timeout(300)
+def test_wakes_up_late():
+    """The HCA goes on about when its time is over: nothing is retired twice."""
+    pair = ends()
+    qpn = f"{pair.a.qpn():#x}"
+    with Flood(pair.a, pair.b.v4, 1000, gap=0.001, burst=8), \
+            Flood(pair.b, pair.a.v4, 1000, gap=0.001, burst=8):
+        for turn in range(8):
+            before = counters(pair.a)["qp_restarts"]
+            place = kmsg_tail()
+            fault = pair.a.port.fault("wedged", 1)
+            pair.a.port.hca.set("qp_error", qpn)
+            # Not waiting for anything: the moment is what is tried out.
+            time.sleep(0.92 + turn * 0.02)
+            fault.exec()
+            wait_until(lambda n=before: counters(pair.a)["qp_restarts"] > n,
+                       20, "a restart")
+            pair.wait_ping(slow(10))
+            late = kmsg_since(place, "did not drain")
+            ksft_pr(f"turn {turn}: {'late' if late else 'in time'}")
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(300)
+def test_restart_connected():
+    """Connections go on while the datagram QPs are rebuilt, and BQL with them."""
+    pair = connected_ends()
+    with Flood(pair.a, pair.b.v4, 8000, burst=4), \
+            Flood(pair.b, pair.a.v4, 8000, burst=4):
+        for _ in range(20):
+            before = counters(pair.a)["qp_restarts"]
+            pair.a.port.hca.set("qp_error", f"{pair.a.qpn():#x}")
+            wait_until(lambda n=before: counters(pair.a)["qp_restarts"] > n,
+                       20, "a restart")
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+    ksft_ge(len(established(pair.a)), 1)
+
+
+@timeout(200)
+def test_fewer_queues():
+    """What is in flight when queues are taken away is sent."""
+    pair = ends()
+    most = pair.a.queues()
+    defer(pair.a.ethtool, f"-L tx {most}", False)
+    fault = pair.a.port.fault("defer_tx", 1)
+    before = pair.a.stat("tx_errors")
+    for _ in range(10):
+        with Flood(pair.a, pair.b.v4, 500, burst=8), \
+                Flood(pair.a, pair.b.v6, 500, burst=8):
+            for count in (1, most, 1, most):
+                pair.a.ethtool(f"-L tx {count}")
+    fault.exec()
+    ksft_eq(pair.a.stat("tx_errors") - before, 0, "sends flushed")
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+@timeout(200)
+def test_fewer_queues_wedged():
+    """An HCA that does not send them holds it up a bounded time."""
+    pair = ends()
+    most = pair.a.queues()
+    defer(pair.a.ethtool, f"-L tx {most}", False)
+    fault = pair.a.port.fault("wedged", 1)
+    with Flood(pair.a, pair.b.v4, 500, gap=0.01), \
+            Flood(pair.a, pair.b.v6, 500, gap=0.01):
+        seconds = took(pair.a.ethtool, "-L tx 1")
+    fault.exec()
+    ksft_pr(f"{seconds:.2f} s")
+    ksft_le(seconds, WAIT, "seconds")
+    pair.a.ethtool(f"-L tx {most}")
+    pair.ready()
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+def test_mode_wedged():
+    """Out of connected mode while the HCA stands still, and back."""
+    pair = connected_ends()
+    fault = pair.a.port.fault("wedged", 1)
+    seconds = took(set_mode, pair.a, "datagram")
+    fault.exec()
+    ksft_pr(f"{seconds:.2f} s")
+    ksft_le(seconds, WAIT, "seconds")
+    pair.ready()
+    to_datagram(pair.b)
+    ksft_eq(names_in(pair.a.ns, "m."), [])
+    for each in fabric.ports():
+        ksft_eq(sum(each.strict().values()), 0, f"mistakes on {each}")
+
+
+if __name__ == "__main__":
+    main(globals())
