@@ -288,6 +288,7 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	conn = kzalloc_obj(*conn);
 	if (!conn)
 		return NULL;
+	refcount_inc(&dev->cm->users);
 	conn->qp.kind = kind;
 	conn->qp.dev = dev;
 	init_completion(&conn->qp.drained);
@@ -300,13 +301,22 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	return conn;
 }
 
+static void ipoib_cm_put(struct ipoib_cm *cm)
+{
+	if (refcount_dec_and_test(&cm->users))
+		complete(&cm->unused);
+}
+
 static void ipoib_conn_free(struct ipoib_conn *conn)
 {
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
 	ipoib_tx_ring_free(&conn->ring);
 	ipoib_conn_free_rxq(conn);
 	if (conn->link)
 		ipoib_link_put(conn->link);
 	kfree_rcu(conn, rcu);
+	ipoib_cm_put(cm);
 }
 
 /* How many connections peers may open. */
@@ -1299,6 +1309,8 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	if (!cm)
 		return -ENOMEM;
 	cm->dev = dev;
+	refcount_set(&cm->users, 1);
+	init_completion(&cm->unused);
 	cm->offload = true;
 	mutex_init(&cm->run);
 	spin_lock_init(&cm->lock);
@@ -1326,11 +1338,18 @@ void ipoib_cm_exit(struct ipoib_dev *dev)
 
 	cancel_work_sync(&cm->pmtu_work);
 	skb_queue_purge(&cm->pmtu);
-	/* Last events, then the last ids; after these there are no events. */
-	ipoib_cm_run(cm);
+	/*
+	 * A callback of the CM may be about to list its connection: then it
+	 * starts the work item afterwards, which has the connection freed.
+	 * After the last one was freed there are no callbacks.
+	 */
+	ipoib_cm_kick(cm);
+	ipoib_cm_put(cm);
+	wait_for_completion(&cm->unused);
 	cancel_work_sync(&cm->reap_work);
-	ipoib_cm_reap(cm);
 	cancel_delayed_work_sync(&cm->work);
+	/* Links that were left */
+	ipoib_cm_run(cm);
 	WARN_ON_ONCE(!list_empty(&cm->conns));
 	kfree(cm);
 	dev->cm = NULL;

@@ -225,6 +225,8 @@ struct ipoib_cm_stats {
 /**
  * struct ipoib_cm - connections of an interface
  * @dev: interface
+ * @users: the interface, and connections that have not been freed
+ * @unused: completed when there are none
  * @run: mutex inside ipoib_dev.lock: making, moving and taking down
  *	connections; their states
  * @lock: spinlock, taken with BHs disabled; nothing nests inside it: @conns,
@@ -250,6 +252,8 @@ struct ipoib_cm_stats {
  */
 struct ipoib_cm {
 	struct ipoib_dev *dev;
+	refcount_t users;
+	struct completion unused;
 	struct mutex run;	/* life of connections */
 	spinlock_t lock;	/* list and counts of connections */
 	bool running;
