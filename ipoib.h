@@ -28,6 +28,7 @@
 #include <rdma/ib_sa.h>
 #include <rdma/ib_verbs.h>
 
+#include "ipoib_dev.h"
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 
@@ -603,8 +604,10 @@ struct ipoib_txq {
  * @max_len: longest packet with its encapsulation, from the broadcast group
  * @qkey: Q_Key of the link, from the broadcast group
  * @pkey_index: where the port's table holds the interface's P_Key
- * @running: the QPs are in RTS and the stack's queues may be woken
- * @stopping: ipoib_ud_stop_begin() was there, ipoib_ud_stop() was not
+ * @running: the interface is up and the stack's queues may be woken; for the hot
+ *	path, copied from ipoib_dev.state by ipoib_dev_move()
+ * @qps: state of all QPs: RTS, ERR while they drain, else RESET or none
+ * @qpn: number of the first QP; that of the last one while there is none
  * @lid: own LID, to recognise own multicast that comes back
  * @check_loop: the HCA does not suppress own multicast
  * @max_sge: pieces a packet may have
@@ -623,7 +626,8 @@ struct ipoib_ud {
 	u32 qkey;
 	u16 pkey_index;
 	bool running;
-	bool stopping;
+	enum ib_qp_state qps;
+	u32 qpn;
 	u16 lid;
 	bool check_loop;
 	u32 max_sge;
@@ -803,6 +807,7 @@ struct ipoib_mcast {
  * @survey: @work is to look at all groups
  * @survey_due: so it is at @survey_at
  * @survey_at: in jiffies
+ * @unknown: times in a row that the port's state could not be read (@work)
  * @generation: of the last look at the stack's list
  * @joining: joins in flight
  * @num_sendonly: groups that packets made
@@ -829,6 +834,7 @@ struct ipoib_mcasts {
 	bool survey;
 	bool survey_due;
 	unsigned long survey_at;
+	u32 unknown;
 	u32 generation;
 	u32 joining;
 	u32 num_sendonly;
@@ -838,7 +844,7 @@ struct ipoib_mcasts {
 	u64 limited;
 };
 
-/* ---- interface: ipoib_main.c -------------------------------------------- */
+/* ---- interface: ipoib_dev.c, ipoib_main.c -------------------------------------------- */
 
 /**
  * struct ipoib_dev - an interface; netdev_priv() of its net_device
@@ -847,11 +853,14 @@ struct ipoib_mcasts {
  * @port_entry: in the port's list
  * @pkey: P_Key, full membership bit set
  * @by_sysfs: made by create_child, so delete_child may find it
- * @lock: mutex; order of open, stop and events
- * @open: between ndo_open and ndo_stop (@lock)
+ * @lock: mutex; order of open, stop, commands and events
+ * @state: see there (@lock)
  * @port_up: the port is active
  * @events: bits of enum ipoib_event
  * @work: handles them
+ * @again: bits that it could not handle, for another time (@lock)
+ * @again_at: that time, in jiffies (@lock)
+ * @failures: in a row of what it tries again (@lock)
  * @link_work: what needs rtnl: MTU, address, carrier on
  * @announce: link_work shall tell the peers where we are
  * @setting_mtu: link_work changes the MTU, not the administrator (rtnl)
@@ -877,11 +886,14 @@ struct ipoib_dev {
 	struct ipoib_neighs neigh;
 	struct ipoib_mcasts mcast;
 
-	struct mutex lock;	/* open, order of up and down */
-	bool open;
+	struct mutex lock;	/* state, order of up and down */
+	enum ipoib_dev_state state;
 	bool port_up;
 	unsigned long events;
-	struct work_struct work;
+	struct delayed_work work;
+	unsigned long again;
+	unsigned long again_at;
+	u32 failures;
 	struct work_struct link_work;
 	bool announce;
 	bool setting_mtu;
@@ -894,7 +906,7 @@ struct ipoib_dev {
 	bool umcast;
 	bool connected;
 	struct ipoib_cm *cm;
-	struct dentry *debugfs[3];
+	struct dentry *debugfs[4];
 };
 
 static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
@@ -908,12 +920,10 @@ static inline struct ipoib_qp *ipoib_dev_qp(const struct ipoib_dev *dev)
 	return &dev->ud.txqs[0]->qp;
 }
 
-/* Its QPN; 0 if the QP is gone, since it could not be reset. */
+/* Its QPN, as its address has it. */
 static inline u32 ipoib_dev_qpn(const struct ipoib_dev *dev)
 {
-	const struct ib_qp *qp = ipoib_dev_qp(dev)->ib;
-
-	return qp ? qp->qp_num : 0;
+	return READ_ONCE(dev->ud.qpn);
 }
 
 /* The channel in which the interface receives datagrams. */
@@ -937,10 +947,7 @@ extern unsigned int ipoib_recvq_size;
 
 void ipoib_setup(struct net_device *ndev);
 int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey);
-void ipoib_dev_stop_begin(struct ipoib_dev *dev);
 bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid);
-void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev);
-void ipoib_dev_link_up(struct ipoib_dev *dev);
 int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
 int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 		       struct netlink_ext_ack *extack);
@@ -979,7 +986,7 @@ void ipoib_port_set_channels(struct ipoib_port *port, u32 num);
 void ipoib_channel_pause(struct ipoib_channel *ch);
 void ipoib_channel_resume(struct ipoib_channel *ch);
 void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since);
-bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
+int ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 
 /* ---- ipoib_ib.c --------------------------------------------------------- */
 
@@ -1024,9 +1031,9 @@ void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num);
 void ipoib_ud_stop_begin(struct ipoib_dev *dev);
 void ipoib_ud_stop(struct ipoib_dev *dev);
 int ipoib_ud_restart(struct ipoib_dev *dev);
-void ipoib_ud_repair(struct ipoib_dev *dev);
+int ipoib_ud_repair(struct ipoib_dev *dev);
 int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey);
-int ipoib_ud_pkey_moved(struct ipoib_dev *dev);
+bool ipoib_ud_pkey_moved(struct ipoib_dev *dev);
 netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			  struct ipoib_ah *ah, u32 qpn);
 bool ipoib_tx_sge(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot,
@@ -1077,7 +1084,7 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
 
 int ipoib_mcast_init(struct ipoib_dev *dev);
 void ipoib_mcast_exit(struct ipoib_dev *dev);
-void ipoib_mcast_start(struct ipoib_dev *dev);
+int ipoib_mcast_start(struct ipoib_dev *dev);
 void ipoib_mcast_stop(struct ipoib_dev *dev);
 void ipoib_mcast_resync(struct ipoib_dev *dev);
 void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave);

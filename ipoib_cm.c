@@ -1400,7 +1400,8 @@ void ipoib_cm_disable(struct ipoib_dev *dev)
 
 /**
  * ipoib_cm_start - take connections
- * @dev: interface in connected mode whose channel and datagram QP run
+ * @dev: interface in connected mode whose channel and datagram QP run; may do so
+ *	already
  *
  * Context: process, ipoib_dev.lock held.
  * Return: 0 or -errno: then peers are refused by the CM
@@ -1412,6 +1413,8 @@ int ipoib_cm_start(struct ipoib_dev *dev)
 	int ret;
 
 	lockdep_assert_held(&dev->lock);
+	if (cm->listen)
+		return 0;
 	cm->qpn = ipoib_dev_qpn(dev);
 	id = ib_create_cm_id(dev->port->ca, ipoib_cm_listen_handler, dev);
 	if (IS_ERR(id))

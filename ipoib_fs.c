@@ -81,6 +81,13 @@ static int conn_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(conn);
 
+static int state_show(struct seq_file *m, void *unused)
+{
+	ipoib_dev_show(m, m->private);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(state);
+
 #define IPOIB_FS_PREFIX	(IB_DEVICE_NAME_MAX + 24)
 #define IPOIB_FS_NAME	(IPOIB_FS_PREFIX + IFNAMSIZ + 8)
 
@@ -130,6 +137,7 @@ void ipoib_fs_add(struct ipoib_dev *dev)
 	}
 	dev->debugfs[0] = ipoib_fs_file(dev, prefix, "mcg", &mcg_fops);
 	dev->debugfs[1] = ipoib_fs_file(dev, prefix, "path", &path_fops);
+	dev->debugfs[3] = ipoib_fs_file(dev, prefix, "state", &state_fops);
 	if (dev->cm)
 		dev->debugfs[2] = ipoib_fs_file(dev, prefix, "conn",
 						&conn_fops);

@@ -1491,6 +1491,13 @@ static int ipoib_txq_finish(struct ipoib_txq *txq)
 	return ipoib_txq_create_qp(txq);
 }
 
+/* The number that peers are told, for whoever has not the lock. */
+static void ipoib_ud_note_qpn(struct ipoib_ud *ud)
+{
+	lockdep_assert_held(&ud->lock);
+	WRITE_ONCE(ud->qpn, ud->txqs[0]->qp.ib->qp_num);
+}
+
 /* A receive queue of its own, for an HCA without SRQ for UD. */
 static int ipoib_ud_private_rxq(struct ipoib_dev *dev)
 {
@@ -1595,6 +1602,7 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 		return ret;
 	}
 	mutex_lock(&dev->ud.lock);
+	ipoib_ud_note_qpn(&dev->ud);
 	ipoib_ud_add_txqs(dev, min_t(u32, dev->ndev->num_tx_queues,
 				     IPOIB_MAX_TXQS));
 	mutex_unlock(&dev->ud.lock);
@@ -1764,7 +1772,9 @@ static void ipoib_ud_take_down(struct ipoib_dev *dev, u32 first, bool keep)
 
 /**
  * ipoib_ud_start - bring the QPs up
- * @dev: interface whose channel runs
+ * @dev: interface whose channel runs and whose QPs are down
+ *
+ * The stack's queues are woken by the caller.
  *
  * Context: process, @dev->ud.lock held.
  * Return: 0, -ENOENT while the port's table lacks the P_Key, or -errno
@@ -1787,8 +1797,8 @@ int ipoib_ud_start(struct ipoib_dev *dev)
 	}
 	if (ud->rxq)
 		ipoib_rxq_fill(ud->rxq);
-	WRITE_ONCE(ud->running, true);
-	netif_tx_wake_all_queues(dev->ndev);
+	ipoib_ud_note_qpn(ud);
+	ud->qps = IB_QPS_RTS;
 	return 0;
 
 err_stop:
@@ -1802,7 +1812,8 @@ err_stop:
 
 /**
  * ipoib_ud_stop_begin - have the QPs come to an end, and don't wait for it
- * @dev: interface whose channel runs
+ * @dev: interface whose channel runs, not up any more; does nothing if its QPs
+ *	are not either
  *
  * Context: process, @dev->ud.lock held.
  */
@@ -1812,11 +1823,11 @@ void ipoib_ud_stop_begin(struct ipoib_dev *dev)
 	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (!ud->running)
+	WARN_ON_ONCE(READ_ONCE(ud->running));
+	if (ud->qps != IB_QPS_RTS)
 		return;
-	WRITE_ONCE(ud->running, false);
+	ud->qps = IB_QPS_ERR;
 	netif_tx_disable(dev->ndev);
-	ud->stopping = true;
 	for (i = 0; i < ud->num_txqs; i++)
 		ipoib_drain_begin(&ud->txqs[i]->qp);
 }
@@ -1835,10 +1846,10 @@ void ipoib_ud_stop(struct ipoib_dev *dev)
 	struct ipoib_ud *ud = &dev->ud;
 
 	ipoib_ud_stop_begin(dev);
-	if (!ud->stopping)
+	if (ud->qps != IB_QPS_ERR)
 		return;
-	ud->stopping = false;
 	ipoib_ud_take_down(dev, 0, true);
+	ud->qps = IB_QPS_RESET;
 }
 
 /**
@@ -1893,10 +1904,12 @@ void ipoib_ud_swap(struct ipoib_dev *dev, struct ipoib_txq **spare)
 
 	lockdep_assert_held(&dev->lock);
 	mutex_lock(&ud->lock);
+	WARN_ON_ONCE(ud->qps != IB_QPS_RESET);
 	mutex_lock(&dev->port->lock);
 	for (i = 0; i < ud->num_txqs; i++)
 		swap(spare[i], ud->txqs[i]);
 	mutex_unlock(&dev->port->lock);
+	ipoib_ud_note_qpn(ud);
 	mutex_unlock(&ud->lock);
 	/* While it waits for its P_Key the stack's queues are not stopped. */
 	synchronize_net();
@@ -1929,7 +1942,7 @@ int ipoib_ud_add_txqs(struct ipoib_dev *dev, u32 num)
 		if (!txq)
 			return -ENOMEM;
 		ret = ipoib_txq_finish(txq);
-		if (!ret && ud->running) {
+		if (!ret && ud->qps == IB_QPS_RTS) {
 			ret = ipoib_txq_to_rts(txq);
 			netif_tx_start_queue(txq->nq);
 		}
@@ -1978,7 +1991,7 @@ void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
 	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (ud->running) {
+	if (ud->qps == IB_QPS_RTS) {
 		for (i = num; i < ud->num_txqs; i++)
 			ipoib_txq_finish_sends(ud->txqs[i], begun);
 		for (i = num; i < ud->num_txqs; i++)
@@ -2000,13 +2013,14 @@ void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
  * @dev: interface
  *
  * Context: process, @dev->ud.lock held.
- * Return: as ipoib_ud_start()
+ * Return: as ipoib_ud_start(), or -ESTALE if the first QP could not be reset:
+ *	the next one is attached to no group and has another number
  */
 int ipoib_ud_restart(struct ipoib_dev *dev)
 {
 	ipoib_ud_stop(dev);
 	dev->ud.restarts++;
-	return ipoib_ud_start(dev);
+	return ipoib_dev_qp(dev)->ib ? ipoib_ud_start(dev) : -ESTALE;
 }
 
 /* From SQE back to RTS; false if it has to be rebuilt. */
@@ -2030,21 +2044,18 @@ static bool ipoib_txq_repair(struct ipoib_txq *txq)
  * the failed sends is lost.
  *
  * Context: process, @dev->ud.lock held.
+ * Return: 0, or -EIO if the QPs have to be restarted
  */
-void ipoib_ud_repair(struct ipoib_dev *dev)
+int ipoib_ud_repair(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = &dev->ud;
 	u32 i;
 
 	lockdep_assert_held(&dev->ud.lock);
-	if (!ud->running)
-		return;
-	for (i = 0; i < ud->num_txqs; i++) {
-		if (!ipoib_txq_repair(ud->txqs[i])) {
-			ipoib_ud_restart(dev);
-			return;
-		}
-	}
+	for (i = 0; i < ud->num_txqs; i++)
+		if (!ipoib_txq_repair(ud->txqs[i]))
+			return -EIO;
+	return 0;
 }
 
 /**
@@ -2065,7 +2076,7 @@ int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey)
 	lockdep_assert_held(&dev->ud.lock);
 	if (ud->qkey == qkey)
 		return 0;
-	for (i = 0; ud->running && i < ud->num_txqs; i++) {
+	for (i = 0; ud->qps == IB_QPS_RTS && i < ud->num_txqs; i++) {
 		ret = ib_modify_qp(ud->txqs[i]->qp.ib, &attr, IB_QP_QKEY);
 		if (ret)
 			return ret;
@@ -2077,13 +2088,16 @@ int ipoib_ud_set_qkey(struct ipoib_dev *dev, u32 qkey)
 /**
  * ipoib_ud_pkey_moved - has the P_Key's place in the port's table changed?
  * @dev: interface
- * Return: true if the QP has to be rebuilt (or its P_Key is gone)
+ *
+ * Context: process, ipoib_dev.lock held.
+ * Return: true if QPs that are up have to be rebuilt (or the P_Key is gone)
  */
-int ipoib_ud_pkey_moved(struct ipoib_dev *dev)
+bool ipoib_ud_pkey_moved(struct ipoib_dev *dev)
 {
 	u16 index;
 
+	lockdep_assert_held(&dev->lock);
 	if (ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index))
 		return true;
-	return !dev->ud.running || index != dev->ud.pkey_index;
+	return index != dev->ud.pkey_index;
 }

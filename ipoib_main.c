@@ -9,7 +9,7 @@
  * Lock order, outermost first:
  *
  *	rtnl
- *	ipoib_dev.lock		open, stop, events of an interface
+ *	ipoib_dev.lock		state, commands and events of an interface
  *	ipoib_ud.lock		state of the QP, multicast attachments
  *	ipoib_cm.run		life of connections (not with ipoib_ud.lock)
  *	ipoib_port.lock		interfaces of a port, users of its channel
@@ -34,7 +34,6 @@
 #include <linux/inetdevice.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
-#include <linux/sched/mm.h>
 #include <net/addrconf.h>
 #include <net/arp.h>
 #include <net/pkt_sched.h>
@@ -224,217 +223,6 @@ static void ipoib_tx_timeout(struct net_device *ndev, unsigned int queue)
 	ipoib_dev_event(dev, IPOIB_EV_RESTART);
 }
 
-/* ---- port state, address, link ------------------------------------------ */
-
-/**
- * ipoib_dev_event - have the interface's work item handle something
- * @dev: interface
- * @ev: what
- *
- * Context: any.
- */
-void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev)
-{
-	set_bit(ev, &dev->events);
-	queue_work(ipoib_wq, &dev->work);
-}
-
-/* Read port state and GID; has the GID changed? */
-static bool ipoib_dev_read_port(struct ipoib_dev *dev)
-{
-	struct ipoib_port *port = dev->port;
-	struct ib_port_attr attr;
-	union ib_gid gid;
-	bool changed;
-
-	dev->port_up = ipoib_port_active(port, &attr);
-	WRITE_ONCE(dev->ud.lid, attr.lid);
-	if (rdma_query_gid(port->ca, port->num, 0, &gid))
-		return false;
-	if (dev->guid)
-		gid.global.interface_id = dev->guid;
-	spin_lock_bh(&port->path_lock);
-	changed = memcmp(&gid, &dev->local_gid, sizeof(gid));
-	dev->local_gid = gid;
-	spin_unlock_bh(&port->path_lock);
-	return changed;
-}
-
-static void ipoib_dev_addr(const struct ipoib_dev *dev, u8 *addr)
-{
-	ipoib_addr_fill(addr, ipoib_dev_qpn(dev), &dev->local_gid,
-			dev->connected);
-}
-
-static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
-{
-	dev_hold(dev->ndev);
-	if (!queue_work(ipoib_wq, &dev->link_work))
-		dev_put(dev->ndev);
-}
-
-/**
- * ipoib_dev_link_up - the broadcast group was joined
- * @dev: interface
- */
-void ipoib_dev_link_up(struct ipoib_dev *dev)
-{
-	ipoib_dev_queue_link_work(dev);
-}
-
-static u32 ipoib_effective_mtu(const struct ipoib_dev *dev)
-{
-	/* In connected mode it is the neighbours that limit it. */
-	if (dev->connected)
-		return dev->admin_mtu;
-	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
-}
-
-/*
- * The stack has put the P_Key of the broadcast address into its multicast
- * addresses, and finds them again only while that is the same.  So it takes
- * them off its list before, and puts them back mapped anew.
- */
-static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
-{
-	struct net_device *ndev = dev->ndev;
-	u8 addr[INFINIBAND_ALEN];
-
-	ASSERT_RTNL();
-	memcpy(addr, ndev->broadcast, sizeof(addr));
-	ipoib_addr_set_pkey(addr, READ_ONCE(dev->pkey));
-	if (!memcmp(addr, ndev->broadcast, sizeof(addr)))
-		return;
-	call_netdevice_notifiers(NETDEV_PRE_TYPE_CHANGE, ndev);
-	memcpy(ndev->broadcast, addr, sizeof(addr));
-	call_netdevice_notifiers(NETDEV_POST_TYPE_CHANGE, ndev);
-}
-
-/* Under rtnl: bring what the stack sees in line with what the fabric said. */
-static void ipoib_dev_sync_link(struct ipoib_dev *dev)
-{
-	struct net_device *ndev = dev->ndev;
-	u8 addr[INFINIBAND_ALEN];
-	u32 mtu;
-
-	ipoib_dev_sync_broadcast(dev);
-	ipoib_dev_addr(dev, addr);
-	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN)) {
-		dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
-		call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
-	}
-	mtu = ipoib_effective_mtu(dev);
-	if (mtu != ndev->mtu) {
-		dev->setting_mtu = true;
-		if (dev_set_mtu(ndev, mtu))
-			netdev_warn(ndev, "MTU can't be set to %u\n", mtu);
-		dev->setting_mtu = false;
-	}
-	if (netif_running(ndev) && READ_ONCE(dev->port_up) &&
-	    ipoib_mcast_is_up(dev)) {
-		netif_carrier_on(ndev);
-		if (xchg(&dev->announce, false))
-			__netdev_notify_peers(ndev);
-	}
-}
-
-static void ipoib_dev_link_work(struct work_struct *work)
-{
-	struct ipoib_dev *dev =
-		container_of(work, struct ipoib_dev, link_work);
-	unsigned int noio = memalloc_noio_save();
-	struct net_device *ndev = dev->ndev;
-
-	rtnl_lock();
-	if (ndev->reg_state == NETREG_REGISTERED)
-		ipoib_dev_sync_link(dev);
-	rtnl_unlock();
-	dev_put(ndev);
-	memalloc_noio_restore(noio);
-}
-
-/* ---- up and down -------------------------------------------------------- */
-
-static void ipoib_dev_start_connected(struct ipoib_dev *dev)
-{
-	int ret = ipoib_cm_start(dev);
-
-	if (ret)
-		netdev_warn(dev->ndev, "peers can't connect: %pe\n",
-			    ERR_PTR(ret));
-}
-
-/* Start the QP and join; without the P_Key that waits for it to appear. */
-static int ipoib_dev_up(struct ipoib_dev *dev)
-{
-	int ret;
-
-	lockdep_assert_held(&dev->lock);
-	ipoib_dev_read_port(dev);
-	mutex_lock(&dev->ud.lock);
-	ret = ipoib_ud_start(dev);
-	mutex_unlock(&dev->ud.lock);
-	if (ret)
-		return ret;
-	if (dev->connected)
-		ipoib_dev_start_connected(dev);
-	ipoib_neigh_open(dev);
-	ipoib_mcast_start(dev);
-	return 0;
-}
-
-/* Have all QPs come to their end together, so that there is one wait. */
-static void ipoib_dev_down_begin(struct ipoib_dev *dev)
-{
-	lockdep_assert_held(&dev->lock);
-	mutex_lock(&dev->ud.lock);
-	ipoib_ud_stop_begin(dev);
-	mutex_unlock(&dev->ud.lock);
-	if (dev->connected)
-		ipoib_cm_stop_begin(dev);
-}
-
-static void ipoib_dev_down(struct ipoib_dev *dev)
-{
-	lockdep_assert_held(&dev->lock);
-	netif_carrier_off(dev->ndev);
-	ipoib_dev_down_begin(dev);
-	ipoib_mcast_stop(dev);
-	ipoib_neigh_stop(dev);
-	if (dev->connected)
-		ipoib_cm_stop(dev);
-	mutex_lock(&dev->ud.lock);
-	ipoib_ud_stop(dev);
-	mutex_unlock(&dev->ud.lock);
-	WRITE_ONCE(dev->mcast_mtu, 0);
-}
-
-static int ipoib_dev_open(struct ipoib_dev *dev)
-{
-	struct ipoib_channel *ch = ipoib_dev_channel(dev);
-	int ret;
-
-	mutex_lock(&dev->lock);
-	ret = ipoib_channel_get(ch);
-	if (ret)
-		goto unlock;
-	netif_tx_start_all_queues(dev->ndev);
-	ret = ipoib_dev_up(dev);
-	if (ret == -ENOENT) {
-		net_ratelimited_function(netdev_info, dev->ndev,
-					 "P_Key %#06x is not in the port's table yet\n",
-					 dev->pkey);
-		ret = 0;
-	}
-	if (ret)
-		ipoib_channel_put(ch);
-	else
-		dev->open = true;
-unlock:
-	mutex_unlock(&dev->lock);
-	return ret;
-}
-
 static int ipoib_open(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
@@ -452,142 +240,8 @@ static int ipoib_stop(struct net_device *ndev)
 
 	if (!ipoib_is_child(dev))
 		ipoib_children_close(dev->port);
-	mutex_lock(&dev->lock);
-	dev->open = false;
-	ipoib_dev_down(dev);
-	ipoib_channel_put(ipoib_dev_channel(dev));
-	mutex_unlock(&dev->lock);
+	ipoib_dev_close(dev);
 	return 0;
-}
-
-/**
- * ipoib_dev_stop_begin - the interface will be closed: start with what takes long
- * @dev: interface, up or down
- *
- * Nothing is sent or received any more.  To be followed by its ndo_stop, which
- * then has less to wait for, in the same critical section of rtnl.
- *
- * Context: rtnl.
- */
-void ipoib_dev_stop_begin(struct ipoib_dev *dev)
-{
-	ASSERT_RTNL();
-	mutex_lock(&dev->lock);
-	if (dev->open)
-		ipoib_dev_down_begin(dev);
-	mutex_unlock(&dev->lock);
-}
-
-/* ---- events ------------------------------------------------------------- */
-
-/* The P_Key table changed.  A parent's key is the one at index 0. */
-static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
-{
-	u16 pkey = dev->pkey, index;
-	bool moved;
-
-	if (!ipoib_is_child(dev) &&
-	    ib_query_pkey(dev->port->ca, dev->port->num, 0, &pkey))
-		return;
-	pkey = ipoib_pkey_full(pkey);
-	if (ipoib_pkey_valid(pkey) && pkey != dev->pkey) {
-		netdev_info(dev->ndev, "P_Key is %#06x now, was %#06x\n",
-			    pkey, dev->pkey);
-		if (dev->open)
-			ipoib_dev_down(dev);
-		WRITE_ONCE(dev->pkey, pkey);
-		ipoib_dev_queue_link_work(dev);
-		if (dev->open)
-			ipoib_dev_up(dev);
-		return;
-	}
-	if (!dev->open)
-		return;
-	mutex_lock(&dev->ud.lock);
-	moved = ipoib_ud_pkey_moved(dev);
-	mutex_unlock(&dev->ud.lock);
-	if (!moved)
-		return;
-	ipoib_dev_down(dev);
-	if (!ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index))
-		ipoib_dev_up(dev);
-}
-
-/* The port's GID is another: so are our address and the paths from it. */
-static void ipoib_dev_gid_changed(struct ipoib_dev *dev)
-{
-	WRITE_ONCE(dev->announce, true);
-	ipoib_dev_queue_link_work(dev);
-	if (!dev->open || !dev->ud.running)
-		return;
-	ipoib_neigh_stop(dev);
-	ipoib_neigh_open(dev);
-	ipoib_mcast_rejoin(dev, true);
-}
-
-static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
-{
-	if (!dev->open)
-		return;
-	if (!dev->port_up) {
-		netif_carrier_off(dev->ndev);
-		return;
-	}
-	if (rejoin)
-		WRITE_ONCE(dev->announce, true);
-	ipoib_mcast_rejoin(dev, false);
-	ipoib_dev_queue_link_work(dev);
-}
-
-static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
-{
-	u32 qpn = ipoib_dev_qpn(dev);
-	bool same;
-
-	mutex_lock(&dev->ud.lock);
-	if (restart)
-		ipoib_ud_restart(dev);
-	else
-		ipoib_ud_repair(dev);
-	same = qpn && ipoib_dev_qpn(dev) == qpn;
-	mutex_unlock(&dev->ud.lock);
-	if (same)
-		return;
-	/* The QP would not be reset: another one, another address. */
-	ipoib_dev_down(dev);
-	ipoib_dev_up(dev);
-	WRITE_ONCE(dev->announce, true);
-	ipoib_dev_queue_link_work(dev);
-}
-
-static void ipoib_dev_handle_events(struct work_struct *work)
-{
-	const unsigned long port_bits = BIT(IPOIB_EV_PORT) |
-					BIT(IPOIB_EV_REJOIN) |
-					BIT(IPOIB_EV_REVALIDATE);
-	struct ipoib_dev *dev = container_of(work, struct ipoib_dev, work);
-	unsigned long bits = xchg(&dev->events, 0);
-
-	mutex_lock(&dev->lock);
-	if (bits & BIT(IPOIB_EV_PKEY))
-		ipoib_dev_pkey_changed(dev);
-	if (dev->open &&
-	    bits & (BIT(IPOIB_EV_RESTART) | BIT(IPOIB_EV_SQ_ERROR)))
-		ipoib_dev_repair(dev, bits & BIT(IPOIB_EV_RESTART));
-	if (bits & port_bits) {
-		if (ipoib_dev_read_port(dev))
-			ipoib_dev_gid_changed(dev);
-		ipoib_dev_port_changed(dev, bits & BIT(IPOIB_EV_REJOIN));
-	}
-	mutex_unlock(&dev->lock);
-}
-
-static void ipoib_dev_work(struct work_struct *work)
-{
-	unsigned int noio = memalloc_noio_save();
-
-	ipoib_dev_handle_events(work);
-	memalloc_noio_restore(noio);
 }
 
 /* ---- other operations --------------------------------------------------- */
@@ -598,7 +252,7 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 
 	if (!dev->setting_mtu)
 		dev->admin_mtu = mtu;
-	WRITE_ONCE(ndev->mtu, ipoib_effective_mtu(dev));
+	WRITE_ONCE(ndev->mtu, ipoib_dev_mtu(dev));
 	if (!dev->connected && ndev->mtu < mtu)
 		net_ratelimited_function(netdev_info, ndev,
 					 "MTU is %u, more than that the broadcast group does not allow\n",
@@ -712,19 +366,19 @@ static void ipoib_dev_note_mode(struct ipoib_dev *dev, bool connected)
 /* Make all neighbours and connections anew, in connected mode. */
 static int ipoib_dev_begin_connected(struct ipoib_dev *dev)
 {
-	bool running;
 	int ret = 0;
+	bool up;
 
 	mutex_lock(&dev->lock);
-	running = dev->open && dev->ud.running;
-	if (running) {
+	up = ipoib_dev_is_up(dev);
+	if (up) {
 		ret = ipoib_cm_start(dev);
 		if (ret)
 			goto err_stop;
 		ipoib_neigh_stop(dev);
 	}
 	ipoib_dev_note_mode(dev, true);
-	if (running)
+	if (up)
 		ipoib_neigh_open(dev);
 	mutex_unlock(&dev->lock);
 	return 0;
@@ -738,12 +392,9 @@ err_stop:
 /* And in datagram mode. */
 static void ipoib_dev_end_connected(struct ipoib_dev *dev)
 {
-	bool running;
-
 	mutex_lock(&dev->lock);
-	running = dev->open && dev->ud.running;
 	ipoib_dev_note_mode(dev, false);
-	if (running) {
+	if (ipoib_dev_is_up(dev)) {
 		ipoib_neigh_stop(dev);
 		ipoib_cm_stop(dev);
 		ipoib_neigh_open(dev);
@@ -829,8 +480,7 @@ int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 /* Close all connections; those that are needed are opened again. */
 static void ipoib_dev_disconnect(struct ipoib_dev *dev)
 {
-	lockdep_assert_held(&dev->lock);
-	if (!dev->connected || !dev->open || !dev->ud.running)
+	if (!dev->connected || !ipoib_dev_is_up(dev))
 		return;
 	ipoib_neigh_stop(dev);
 	ipoib_cm_stop(dev);
@@ -838,10 +488,9 @@ static void ipoib_dev_disconnect(struct ipoib_dev *dev)
 
 static void ipoib_dev_connect_again(struct ipoib_dev *dev)
 {
-	lockdep_assert_held(&dev->lock);
-	if (!dev->connected || !dev->open || !dev->ud.running)
+	if (!dev->connected || !ipoib_dev_is_up(dev))
 		return;
-	ipoib_dev_start_connected(dev);
+	ipoib_dev_listen(dev);
 	ipoib_neigh_open(dev);
 }
 
@@ -947,7 +596,8 @@ int ipoib_dev_set_txqs(struct ipoib_dev *dev, u32 num)
  * of which the peers are told.
  *
  * Context: rtnl.
- * Return: 0 or -errno: then nothing has changed
+ * Return: 0 or -errno: then nothing has changed.  If there are other queues, and
+ *	they can't be started, that is tried again
  */
 int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
 {
@@ -960,12 +610,10 @@ int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
 	ret = ipoib_ud_spare(dev, size, spare);
 	if (ret)
 		goto unlock;
-	up = dev->open && dev->ud.running;
-	if (up)
-		ipoib_dev_down(dev);
+	up = ipoib_dev_take_down(dev);
 	ipoib_ud_swap(dev, spare);
 	if (up)
-		ipoib_dev_up(dev);
+		ipoib_dev_start(dev);
 	WRITE_ONCE(dev->announce, true);
 unlock:
 	mutex_unlock(&dev->lock);
@@ -1020,8 +668,7 @@ static void ipoib_dev_set_guid(struct ipoib_dev *dev, __be64 guid)
 {
 	mutex_lock(&dev->lock);
 	dev->guid = ipoib_port_guid(dev->port, guid);
-	if (ipoib_dev_read_port(dev))
-		ipoib_dev_gid_changed(dev);
+	ipoib_dev_refresh(dev);
 	mutex_unlock(&dev->lock);
 	ipoib_dev_sync_link(dev);
 }
@@ -1196,11 +843,10 @@ static int ipoib_init(struct net_device *ndev)
 		goto err_ud;
 	ipoib_dev_link_napis(dev);
 	ipoib_dev_limit_segs(dev);
-	ipoib_dev_read_port(dev);
-	ipoib_dev_addr(dev, addr);
-	dev_addr_set(ndev, addr);
 	netif_carrier_off(ndev);
-	ipoib_port_attach(dev->port, dev);
+	ipoib_dev_attach(dev);
+	ipoib_dev_fill_addr(dev, addr);
+	dev_addr_set(ndev, addr);
 	return 0;
 
 err_ud:
@@ -1224,7 +870,7 @@ static void ipoib_uninit(struct net_device *ndev)
 	ipoib_port_detach(dev->port, dev);
 	ipoib_ud_destroy(dev);
 	/* Takes no rtnl; does nothing to an interface that is down. */
-	cancel_work_sync(&dev->work);
+	cancel_delayed_work_sync(&dev->work);
 }
 
 /* The last reference is gone, and perhaps the port as well. */
@@ -1331,10 +977,8 @@ void ipoib_setup(struct net_device *ndev)
 	memcpy(ndev->broadcast, ipoib_broadcast, INFINIBAND_ALEN);
 
 	dev->ndev = ndev;
-	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->port_entry);
-	INIT_WORK(&dev->work, ipoib_dev_work);
-	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
+	ipoib_dev_init(dev);
 }
 
 /* What an interface has while it is registered; debugfs by its name. */

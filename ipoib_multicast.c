@@ -550,7 +550,7 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 	}
 	ipoib_ah_retire(dev->port, old);
 	if (ipoib_mcast_is_broadcast(group))
-		ipoib_dev_link_up(dev);
+		ipoib_dev_event(dev, IPOIB_EV_LINK);
 	while ((skb = __skb_dequeue(&send)))
 		dev_queue_xmit(skb);
 }
@@ -734,6 +734,25 @@ static void ipoib_mcast_schedule(struct ipoib_mcasts *m)
 				   time_after(at, now) ? at - now : 0);
 }
 
+/* Is there an SA to talk to?  If that can't be found out, try again. */
+static bool ipoib_mcast_may_talk(struct ipoib_dev *dev)
+{
+	int active = ipoib_port_active(dev->port, NULL);
+	struct ipoib_mcasts *m = &dev->mcast;
+
+	if (active >= 0) {
+		m->unknown = 0;
+		/* Of a port that comes back there will be an event. */
+		return active;
+	}
+	spin_lock_bh(&m->lock);
+	if (m->running)
+		queue_delayed_work(ipoib_wq, &m->work,
+				   ipoib_dev_delay(m->unknown++));
+	spin_unlock_bh(&m->lock);
+	return false;
+}
+
 static void ipoib_mcast_run(struct work_struct *work)
 {
 	struct ipoib_dev *dev =
@@ -742,8 +761,8 @@ static void ipoib_mcast_run(struct work_struct *work)
 	struct ipoib_mcast *group, *next;
 	LIST_HEAD(gone);
 
-	if (!ipoib_port_active(dev->port, NULL))
-		return;		/* the event of its return starts us again */
+	if (!ipoib_mcast_may_talk(dev))
+		return;
 	if (READ_ONCE(m->leave))
 		ipoib_mcast_leave_all(dev);
 	if (READ_ONCE(m->resync) &&
@@ -935,8 +954,11 @@ netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 /**
  * ipoib_mcast_start - the interface comes up: join the link
  * @dev: interface
+ *
+ * Context: process, @dev->lock held.
+ * Return: 0 or -ENOMEM; ipoib_mcast_stop() does no harm then
  */
-void ipoib_mcast_start(struct ipoib_dev *dev)
+int ipoib_mcast_start(struct ipoib_dev *dev)
 {
 	struct ipoib_mcasts *m = &dev->mcast;
 	struct ipoib_mcast *bc;
@@ -956,8 +978,7 @@ void ipoib_mcast_start(struct ipoib_dev *dev)
 		ipoib_mcast_kick(m);
 	}
 	spin_unlock_bh(&m->lock);
-	if (!bc)
-		netdev_err(dev->ndev, "no memory for the broadcast group\n");
+	return bc ? 0 : -ENOMEM;
 }
 
 /**

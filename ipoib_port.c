@@ -910,15 +910,17 @@ static void ipoib_port_event_work(struct work_struct *work)
  * @attr: its attributes, may be NULL
  *
  * Context: process.
+ * Return: 1 or 0, or -errno if the HCA does not say
  */
-bool ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr)
+int ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr)
 {
 	struct ib_port_attr own;
+	int ret;
 
 	if (!attr)
 		attr = &own;
-	return !ib_query_port(port->ca, port->num, attr) &&
-	       attr->state == IB_PORT_ACTIVE;
+	ret = ib_query_port(port->ca, port->num, attr);
+	return ret ?: attr->state == IB_PORT_ACTIVE;
 }
 
 /* ---- life cycle --------------------------------------------------------- */

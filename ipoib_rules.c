@@ -11,6 +11,7 @@
 #define IPOIB_PATH_DELAY_MIN	(HZ / 4)
 #define IPOIB_MCAST_DELAY_MIN	HZ
 #define IPOIB_LINK_DELAY_MIN	(HZ / 2)
+#define IPOIB_DEV_DELAY_MIN	(HZ / 4)
 #define IPOIB_DELAY_DOUBLINGS	8U
 #define IPOIB_SRQ_GROWTH	3U
 
@@ -192,6 +193,16 @@ unsigned long ipoib_link_delay(u32 failures)
 	return ipoib_delay_doubled(IPOIB_LINK_DELAY_MIN, failures);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_delay);
+
+/**
+ * ipoib_dev_delay - when to try again what an interface needs to be up
+ * @failures: in a row before this one
+ */
+unsigned long ipoib_dev_delay(u32 failures)
+{
+	return ipoib_delay_doubled(IPOIB_DEV_DELAY_MIN, failures);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_dev_delay);
 
 /**
  * ipoib_delay_spread - keep a thousand hosts from asking in step

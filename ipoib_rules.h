@@ -28,6 +28,8 @@
  * @IPOIB_EV_PKEY: P_Key table changed: rebuild the QP if its index moved
  * @IPOIB_EV_SQ_ERROR: a send failed; the QP may be in SQE
  * @IPOIB_EV_RESTART: the QP is broken or stuck: rebuild it
+ * @IPOIB_EV_START: what failed on the way up is to be tried again
+ * @IPOIB_EV_LINK: the broadcast group was joined: MTU, address, carrier
  */
 enum ipoib_event {
 	IPOIB_EV_REVALIDATE,
@@ -36,6 +38,8 @@ enum ipoib_event {
 	IPOIB_EV_PKEY,
 	IPOIB_EV_SQ_ERROR,
 	IPOIB_EV_RESTART,
+	IPOIB_EV_START,
+	IPOIB_EV_LINK,
 };
 
 unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own);
@@ -129,6 +133,7 @@ bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to);
 unsigned long ipoib_path_delay(u32 failures);
 unsigned long ipoib_mcast_delay(u32 failures, bool broadcast);
 unsigned long ipoib_link_delay(u32 failures);
+unsigned long ipoib_dev_delay(u32 failures);
 unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
 
 /* When a path was asked for at @asked, may the SA be asked again @now? */

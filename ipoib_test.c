@@ -1233,6 +1233,18 @@ static void test_link_delay(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_link_delay(U32_MAX), IPOIB_BACKOFF_MAX);
 }
 
+static void test_dev_delay(struct kunit *test)
+{
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_dev_delay(0), HZ / 4);
+	for (n = 1; n < 100; n++)
+		KUNIT_EXPECT_EQ(test, ipoib_dev_delay(n),
+				min(2 * ipoib_dev_delay(n - 1),
+				    (unsigned long)IPOIB_BACKOFF_MAX));
+	KUNIT_EXPECT_EQ(test, ipoib_dev_delay(U32_MAX), IPOIB_BACKOFF_MAX);
+}
+
 static void test_rc_bufs(struct kunit *test)
 {
 	u32 large, n;
@@ -1708,6 +1720,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_mcast_delay),
 	KUNIT_CASE(test_mcast_delay_broadcast),
 	KUNIT_CASE(test_link_delay),
+	KUNIT_CASE(test_dev_delay),
 	KUNIT_CASE(test_delay_spread),
 	KUNIT_CASE(test_rc_bufs),
 	KUNIT_CASE(test_path_may_ask),

@@ -39,6 +39,26 @@ TRACE_EVENT(ipoib_event,
 		  __entry->event)
 );
 
+TRACE_EVENT(ipoib_dev_state,
+	TP_PROTO(const struct ipoib_dev *dev, int from, int to),
+	TP_ARGS(dev, from, to),
+	TP_STRUCT__entry(
+		__array(char, name, IFNAMSIZ)
+		__field(int, from)
+		__field(int, to)
+		__field(u32, failures)
+	),
+	TP_fast_assign(
+		strscpy(__entry->name, dev->ndev->name, IFNAMSIZ);
+		__entry->from = from;
+		__entry->to = to;
+		__entry->failures = dev->failures;
+	),
+	TP_printk("%s: %s -> %s failures %u", __entry->name,
+		  ipoib_dev_state_name(__entry->from),
+		  ipoib_dev_state_name(__entry->to), __entry->failures)
+);
+
 TRACE_EVENT(ipoib_mcast_state,
 	TP_PROTO(const struct ipoib_mcast *group, int from, int to, int status),
 	TP_ARGS(group, from, to, status),

@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interface: its state, and what happens to it
+ *
+ * An interface is open when the administrator says so, and up when HCA and
+ * fabric let it be.  What lies between is a state (enum ipoib_dev_state), which
+ * one function moves by a table.  Whatever fails on the way up ends in BROKEN:
+ * everything is down, so that each command works as on an interface that waits
+ * for its P_Key, and the way up is tried again, with growing delays, as long as
+ * the interface is open.
+ *
+ * News from elsewhere (the HCA, a join that succeeded, a QP that failed) comes as
+ * bits of enum ipoib_event; a work item of the interface acts on them.  What it
+ * can't do now for want of an answer it does again later (ipoib_dev.again).
+ *
+ * Locks: ipoib_dev.lock for all of it; link_work takes rtnl and then that.
+ */
+#include <linux/netdevice.h>
+#include <linux/random.h>
+#include <linux/rtnetlink.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
+#include <rdma/ib_cache.h>
+
+#include "ipoib.h"
+#include "ipoib_trace.h"
+
+/* ---- states ------------------------------------------------------------- */
+
+/* Name of a state, and where it may go: bits */
+static const struct {
+	const char *name;
+	u8 moves;
+} ipoib_dev_states[] = {
+	[IPOIB_DEV_CLOSED]	= { "closed", BIT(IPOIB_DEV_STARTING) },
+	[IPOIB_DEV_NO_PKEY]	= { "no-pkey", BIT(IPOIB_DEV_STARTING) |
+					       BIT(IPOIB_DEV_STOPPING) },
+	[IPOIB_DEV_STARTING]	= { "starting", BIT(IPOIB_DEV_UP) |
+						BIT(IPOIB_DEV_NO_PKEY) |
+						BIT(IPOIB_DEV_BROKEN) |
+						BIT(IPOIB_DEV_CLOSED) },
+	[IPOIB_DEV_UP]		= { "up", BIT(IPOIB_DEV_STARTING) |
+					  BIT(IPOIB_DEV_STOPPING) },
+	[IPOIB_DEV_BROKEN]	= { "broken", BIT(IPOIB_DEV_STARTING) |
+					      BIT(IPOIB_DEV_STOPPING) },
+	[IPOIB_DEV_STOPPING]	= { "stopping", BIT(IPOIB_DEV_CLOSED) },
+};
+
+const char *ipoib_dev_state_name(enum ipoib_dev_state state)
+{
+	return ipoib_dev_states[state].name;
+}
+
+/* The only place that changes the state, and the senders' copy of it. */
+static void ipoib_dev_move(struct ipoib_dev *dev, enum ipoib_dev_state to)
+{
+	lockdep_assert_held(&dev->lock);
+	WARN_ON_ONCE(!(ipoib_dev_states[dev->state].moves & BIT(to)));
+	trace_ipoib_dev_state(dev, dev->state, to);
+	WRITE_ONCE(dev->state, to);
+	WRITE_ONCE(dev->ud.running, to == IPOIB_DEV_UP);
+}
+
+/**
+ * ipoib_dev_is_up - is everything there that an interface has while it is up?
+ * @dev: interface
+ *
+ * Context: process, @dev->lock held.
+ */
+bool ipoib_dev_is_up(const struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	return dev->state == IPOIB_DEV_UP;
+}
+
+/* Has the administrator opened it, and not closed it again? */
+static bool ipoib_dev_is_open(const struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	return dev->state != IPOIB_DEV_CLOSED &&
+	       dev->state != IPOIB_DEV_STOPPING;
+}
+
+/* ---- once more, later --------------------------------------------------- */
+
+static void ipoib_dev_schedule(struct ipoib_dev *dev)
+{
+	unsigned long now = jiffies;
+
+	if (dev->again)
+		queue_delayed_work(ipoib_wq, &dev->work,
+				   time_after(dev->again_at, now) ?
+				   dev->again_at - now : 0);
+}
+
+/* What could not be done is to be handled once more. */
+static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
+{
+	unsigned long delay = ipoib_dev_delay(dev->failures);
+
+	lockdep_assert_held(&dev->lock);
+	if (!dev->again) {
+		dev->failures++;
+		dev->again_at = jiffies +
+				ipoib_delay_spread(delay, get_random_u32());
+	}
+	dev->again |= BIT(ev);
+	ipoib_dev_schedule(dev);
+}
+
+/* Has the time come?  Then what is it? */
+static unsigned long ipoib_dev_take_again(struct ipoib_dev *dev)
+{
+	unsigned long bits = dev->again;
+
+	lockdep_assert_held(&dev->lock);
+	if (!bits || time_before(jiffies, dev->again_at))
+		return 0;
+	dev->again = 0;
+	return bits;
+}
+
+/* ---- port state, address, link ------------------------------------------ */
+
+/**
+ * ipoib_dev_event - have the interface's work item handle something
+ * @dev: interface
+ * @ev: what
+ *
+ * Context: any.
+ */
+void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev)
+{
+	set_bit(ev, &dev->events);
+	mod_delayed_work(ipoib_wq, &dev->work, 0);
+}
+
+/* Read port state and GID; has the GID changed? */
+static bool ipoib_dev_read_port(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	struct ib_port_attr attr;
+	union ib_gid gid;
+	bool changed;
+	int active;
+
+	lockdep_assert_held(&dev->lock);
+	active = ipoib_port_active(port, &attr);
+	if (active < 0) {
+		/* Not known is not down: as it was, until it can be read. */
+		ipoib_dev_try_again(dev, IPOIB_EV_PORT);
+		return false;
+	}
+	dev->port_up = active;
+	WRITE_ONCE(dev->ud.lid, attr.lid);
+	if (rdma_query_gid(port->ca, port->num, 0, &gid))
+		return false;
+	if (dev->guid)
+		gid.global.interface_id = dev->guid;
+	spin_lock_bh(&port->path_lock);
+	changed = memcmp(&gid, &dev->local_gid, sizeof(gid));
+	dev->local_gid = gid;
+	spin_unlock_bh(&port->path_lock);
+	return changed;
+}
+
+/**
+ * ipoib_dev_fill_addr - the link-layer address that an interface should have
+ * @dev: interface
+ * @addr: result, INFINIBAND_ALEN octets
+ */
+void ipoib_dev_fill_addr(const struct ipoib_dev *dev, u8 *addr)
+{
+	ipoib_addr_fill(addr, ipoib_dev_qpn(dev), &dev->local_gid,
+			dev->connected);
+}
+
+static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
+{
+	dev_hold(dev->ndev);
+	if (!queue_work(ipoib_wq, &dev->link_work))
+		dev_put(dev->ndev);
+}
+
+/**
+ * ipoib_dev_mtu - the MTU that the stack should use
+ * @dev: interface
+ */
+u32 ipoib_dev_mtu(const struct ipoib_dev *dev)
+{
+	/* In connected mode it is the neighbours that limit it. */
+	if (dev->connected)
+		return dev->admin_mtu;
+	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
+}
+
+/*
+ * The carrier is turned on here only, and off under the same lock, so that a
+ * port that goes down meanwhile is not forgotten.
+ */
+static bool ipoib_dev_carrier_on(struct ipoib_dev *dev)
+{
+	bool on;
+
+	mutex_lock(&dev->lock);
+	on = ipoib_dev_is_up(dev) && dev->port_up && ipoib_mcast_is_up(dev);
+	if (on)
+		netif_carrier_on(dev->ndev);
+	mutex_unlock(&dev->lock);
+	return on;
+}
+
+static void ipoib_dev_carrier_off(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	netif_carrier_off(dev->ndev);
+}
+
+/*
+ * The stack has put the P_Key of the broadcast address into its multicast
+ * addresses, and finds them again only while that is the same.  So it takes
+ * them off its list before, and puts them back mapped anew.
+ */
+static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	u8 addr[INFINIBAND_ALEN];
+
+	ASSERT_RTNL();
+	memcpy(addr, ndev->broadcast, sizeof(addr));
+	ipoib_addr_set_pkey(addr, READ_ONCE(dev->pkey));
+	if (!memcmp(addr, ndev->broadcast, sizeof(addr)))
+		return;
+	call_netdevice_notifiers(NETDEV_PRE_TYPE_CHANGE, ndev);
+	memcpy(ndev->broadcast, addr, sizeof(addr));
+	call_netdevice_notifiers(NETDEV_POST_TYPE_CHANGE, ndev);
+}
+
+/**
+ * ipoib_dev_sync_link - bring what the stack sees in line with the fabric
+ * @dev: interface that is registered
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_sync_link(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	u8 addr[INFINIBAND_ALEN];
+	u32 mtu;
+
+	ASSERT_RTNL();
+	ipoib_dev_sync_broadcast(dev);
+	ipoib_dev_fill_addr(dev, addr);
+	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN)) {
+		dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
+		call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
+	}
+	mtu = ipoib_dev_mtu(dev);
+	if (mtu != ndev->mtu) {
+		dev->setting_mtu = true;
+		if (dev_set_mtu(ndev, mtu))
+			netdev_warn(ndev, "MTU can't be set to %u\n", mtu);
+		dev->setting_mtu = false;
+	}
+	if (ipoib_dev_carrier_on(dev) && xchg(&dev->announce, false))
+		__netdev_notify_peers(ndev);
+}
+
+static void ipoib_dev_link_work(struct work_struct *work)
+{
+	struct ipoib_dev *dev =
+		container_of(work, struct ipoib_dev, link_work);
+	unsigned int noio = memalloc_noio_save();
+	struct net_device *ndev = dev->ndev;
+
+	rtnl_lock();
+	if (ndev->reg_state == NETREG_REGISTERED)
+		ipoib_dev_sync_link(dev);
+	rtnl_unlock();
+	dev_put(ndev);
+	memalloc_noio_restore(noio);
+}
+
+/* ---- up and down -------------------------------------------------------- */
+
+/**
+ * ipoib_dev_listen - have peers open connections
+ * @dev: interface in connected mode that is up
+ *
+ * If it can't be it is tried again.
+ *
+ * Context: process, @dev->lock held.
+ */
+void ipoib_dev_listen(struct ipoib_dev *dev)
+{
+	int ret = ipoib_cm_start(dev);
+
+	if (!ret)
+		return;
+	if (net_ratelimit())
+		netdev_warn(dev->ndev, "peers can't connect yet: %pe\n",
+			    ERR_PTR(ret));
+	ipoib_dev_try_again(dev, IPOIB_EV_START);
+}
+
+/* Have all QPs come to their end together, so that there is one wait. */
+static void ipoib_dev_down_begin(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	mutex_lock(&dev->ud.lock);
+	ipoib_ud_stop_begin(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (dev->connected)
+		ipoib_cm_stop_begin(dev);
+}
+
+/* All down, whatever of it was up; the state says so already. */
+static void ipoib_dev_down(struct ipoib_dev *dev)
+{
+	lockdep_assert_held(&dev->lock);
+	WARN_ON_ONCE(ipoib_dev_is_up(dev));
+	ipoib_dev_carrier_off(dev);
+	ipoib_dev_down_begin(dev);
+	ipoib_mcast_stop(dev);
+	ipoib_neigh_stop(dev);
+	if (dev->connected)
+		ipoib_cm_stop(dev);
+	mutex_lock(&dev->ud.lock);
+	ipoib_ud_stop(dev);
+	mutex_unlock(&dev->ud.lock);
+	WRITE_ONCE(dev->mcast_mtu, 0);
+}
+
+static int ipoib_dev_start_qps(struct ipoib_dev *dev)
+{
+	int ret;
+
+	mutex_lock(&dev->ud.lock);
+	ret = ipoib_ud_start(dev);
+	mutex_unlock(&dev->ud.lock);
+	return ret ?: ipoib_mcast_start(dev);
+}
+
+static void ipoib_dev_move_up(struct ipoib_dev *dev)
+{
+	ipoib_dev_move(dev, IPOIB_DEV_UP);
+	netif_tx_wake_all_queues(dev->ndev);
+}
+
+/* Something failed on the way up: all down, and once more later. */
+static void ipoib_dev_move_broken(struct ipoib_dev *dev, int error)
+{
+	ipoib_dev_down(dev);
+	ipoib_dev_move(dev, IPOIB_DEV_BROKEN);
+	WRITE_ONCE(dev->announce, true);
+	ipoib_dev_try_again(dev, IPOIB_EV_START);
+	if (net_ratelimit())
+		netdev_warn(dev->ndev, "can't be brought up: %pe\n",
+			    ERR_PTR(error));
+}
+
+/**
+ * ipoib_dev_start - bring an interface up that is open and down
+ * @dev: interface: new, after ipoib_dev_take_down(), without P_Key or broken
+ *
+ * Whatever comes of it is a state: up, waiting for the P_Key, or broken and to
+ * be tried again.
+ *
+ * Context: process, @dev->lock held.
+ * Return: 0 or the error that broke it
+ */
+int ipoib_dev_start(struct ipoib_dev *dev)
+{
+	int ret;
+
+	lockdep_assert_held(&dev->lock);
+	if (dev->state != IPOIB_DEV_STARTING)
+		ipoib_dev_move(dev, IPOIB_DEV_STARTING);
+	ipoib_dev_read_port(dev);
+	ret = ipoib_dev_start_qps(dev);
+	if (ret == -ENOENT) {
+		net_ratelimited_function(netdev_info, dev->ndev,
+					 "P_Key %#06x is not in the port's table yet\n",
+					 dev->pkey);
+		ipoib_dev_move(dev, IPOIB_DEV_NO_PKEY);
+		return 0;
+	}
+	if (ret) {
+		ipoib_dev_move_broken(dev, ret);
+		return ret;
+	}
+	ipoib_dev_move_up(dev);
+	if (dev->connected)
+		ipoib_dev_listen(dev);
+	ipoib_neigh_open(dev);
+	return 0;
+}
+
+/**
+ * ipoib_dev_take_down - take an interface down that will be started again
+ * @dev: interface in any state
+ *
+ * Context: process, @dev->lock held until ipoib_dev_start().
+ * Return: true if it was up, and has to be started
+ */
+bool ipoib_dev_take_down(struct ipoib_dev *dev)
+{
+	if (!ipoib_dev_is_up(dev))
+		return false;
+	ipoib_dev_move(dev, IPOIB_DEV_STARTING);
+	ipoib_dev_down(dev);
+	return true;
+}
+
+/**
+ * ipoib_dev_open - ndo_open
+ * @dev: interface
+ *
+ * A lack of memory or of objects of the HCA is an error.  Whatever else fails
+ * is tried again.
+ *
+ * Context: rtnl.
+ * Return: 0 or -errno: then it is closed
+ */
+int ipoib_dev_open(struct ipoib_dev *dev)
+{
+	struct ipoib_channel *ch = ipoib_dev_channel(dev);
+	int ret;
+
+	mutex_lock(&dev->lock);
+	ret = ipoib_channel_get(ch);
+	if (ret)
+		goto unlock;
+	dev->failures = 0;
+	netif_tx_start_all_queues(dev->ndev);
+	ret = ipoib_dev_start(dev);
+	if (ret == -ENOMEM) {
+		ipoib_dev_move(dev, IPOIB_DEV_STOPPING);
+		ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
+		dev->again &= ~BIT(IPOIB_EV_START);
+		ipoib_channel_put(ch);
+	} else {
+		ret = 0;
+	}
+unlock:
+	mutex_unlock(&dev->lock);
+	return ret;
+}
+
+/**
+ * ipoib_dev_stop_begin - the interface will be closed: start with what takes long
+ * @dev: interface, open or closed
+ *
+ * Nothing is sent or received any more.  To be followed by its ndo_stop, which
+ * then has less to wait for, in the same critical section of rtnl.
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_stop_begin(struct ipoib_dev *dev)
+{
+	ASSERT_RTNL();
+	mutex_lock(&dev->lock);
+	if (ipoib_dev_is_open(dev)) {
+		ipoib_dev_move(dev, IPOIB_DEV_STOPPING);
+		ipoib_dev_down_begin(dev);
+	}
+	mutex_unlock(&dev->lock);
+}
+
+/**
+ * ipoib_dev_close - ndo_stop
+ * @dev: interface
+ *
+ * Context: rtnl; waits for the HCA a second at most.
+ */
+void ipoib_dev_close(struct ipoib_dev *dev)
+{
+	ipoib_dev_stop_begin(dev);
+	mutex_lock(&dev->lock);
+	ipoib_dev_down(dev);
+	ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
+	ipoib_channel_put(ipoib_dev_channel(dev));
+	mutex_unlock(&dev->lock);
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+/* A parent's key is the one at index 0; is it another? */
+static bool ipoib_dev_pkey_replaced(struct ipoib_dev *dev, u16 *pkey)
+{
+	if (ipoib_is_child(dev))
+		return false;
+	if (ib_query_pkey(dev->port->ca, dev->port->num, 0, pkey)) {
+		ipoib_dev_try_again(dev, IPOIB_EV_PKEY);
+		return false;
+	}
+	*pkey = ipoib_pkey_full(*pkey);
+	return ipoib_pkey_valid(*pkey) && *pkey != dev->pkey;
+}
+
+/* The P_Key table changed. */
+static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
+{
+	struct ipoib_port *port = dev->port;
+	u16 pkey, index;
+	bool replaced;
+
+	replaced = ipoib_dev_pkey_replaced(dev, &pkey);
+	if (replaced || ipoib_ud_pkey_moved(dev))
+		ipoib_dev_take_down(dev);
+	if (replaced) {
+		netdev_info(dev->ndev, "P_Key is %#06x now, was %#06x\n",
+			    pkey, dev->pkey);
+		WRITE_ONCE(dev->pkey, pkey);
+		ipoib_dev_queue_link_work(dev);
+	}
+	/* One that is broken has its own time. */
+	if (dev->state == IPOIB_DEV_STARTING ||
+	    (dev->state == IPOIB_DEV_NO_PKEY &&
+	     !ib_find_pkey(port->ca, port->num, dev->pkey, &index)))
+		ipoib_dev_start(dev);
+}
+
+/**
+ * ipoib_dev_attach - let the port's events come to a new interface
+ * @dev: interface that is being registered
+ *
+ * An event before this was for nobody; so what it could have told is read now.
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_attach(struct ipoib_dev *dev)
+{
+	ipoib_port_attach(dev->port, dev);
+	mutex_lock(&dev->lock);
+	ipoib_dev_read_port(dev);
+	ipoib_dev_pkey_changed(dev);
+	mutex_unlock(&dev->lock);
+}
+
+/* The port's GID is another: so are our address and the paths from it. */
+static void ipoib_dev_gid_changed(struct ipoib_dev *dev)
+{
+	WRITE_ONCE(dev->announce, true);
+	ipoib_dev_queue_link_work(dev);
+	if (!ipoib_dev_is_up(dev))
+		return;
+	ipoib_neigh_stop(dev);
+	ipoib_neigh_open(dev);
+	ipoib_mcast_rejoin(dev, true);
+}
+
+/**
+ * ipoib_dev_refresh - read the port's state and GID again, and act on them
+ * @dev: interface
+ *
+ * Context: process, @dev->lock held.
+ */
+void ipoib_dev_refresh(struct ipoib_dev *dev)
+{
+	if (ipoib_dev_read_port(dev))
+		ipoib_dev_gid_changed(dev);
+}
+
+static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
+{
+	ipoib_dev_refresh(dev);
+	if (!dev->port_up)
+		ipoib_dev_carrier_off(dev);
+	if (!dev->port_up || !ipoib_dev_is_up(dev))
+		return;
+	if (rejoin)
+		WRITE_ONCE(dev->announce, true);
+	ipoib_mcast_rejoin(dev, false);
+	ipoib_dev_queue_link_work(dev);
+}
+
+/* A QP failed: back to RTS if that is all it takes, else all of them anew. */
+static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
+{
+	int ret;
+
+	if (!ipoib_dev_is_up(dev))
+		return;
+	mutex_lock(&dev->ud.lock);
+	ret = restart ? -EIO : ipoib_ud_repair(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (!ret)
+		return;
+	ipoib_dev_move(dev, IPOIB_DEV_STARTING);
+	mutex_lock(&dev->ud.lock);
+	ret = ipoib_ud_restart(dev);
+	mutex_unlock(&dev->ud.lock);
+	if (ret)
+		ipoib_dev_move_broken(dev, ret);
+	else
+		ipoib_dev_move_up(dev);
+}
+
+/* What failed before is tried once more. */
+static void ipoib_dev_start_again(struct ipoib_dev *dev)
+{
+	if (dev->state == IPOIB_DEV_BROKEN)
+		ipoib_dev_start(dev);
+	else if (ipoib_dev_is_up(dev) && dev->connected)
+		ipoib_dev_listen(dev);
+}
+
+static void ipoib_dev_handle(struct ipoib_dev *dev, unsigned long bits)
+{
+	const unsigned long port_bits = BIT(IPOIB_EV_PORT) |
+					BIT(IPOIB_EV_REJOIN) |
+					BIT(IPOIB_EV_REVALIDATE);
+
+	if (bits & BIT(IPOIB_EV_PKEY))
+		ipoib_dev_pkey_changed(dev);
+	if (bits & (BIT(IPOIB_EV_RESTART) | BIT(IPOIB_EV_SQ_ERROR)))
+		ipoib_dev_repair(dev, bits & BIT(IPOIB_EV_RESTART));
+	if (bits & BIT(IPOIB_EV_START))
+		ipoib_dev_start_again(dev);
+	if (bits & port_bits)
+		ipoib_dev_port_changed(dev, bits & BIT(IPOIB_EV_REJOIN));
+	if (bits & BIT(IPOIB_EV_LINK))
+		ipoib_dev_queue_link_work(dev);
+}
+
+static void ipoib_dev_work(struct work_struct *work)
+{
+	struct ipoib_dev *dev = container_of(work, struct ipoib_dev, work.work);
+	unsigned int noio = memalloc_noio_save();
+	unsigned long bits = xchg(&dev->events, 0);
+
+	mutex_lock(&dev->lock);
+	bits |= ipoib_dev_take_again(dev);
+	ipoib_dev_handle(dev, bits);
+	if (dev->again)
+		ipoib_dev_schedule(dev);
+	else
+		dev->failures = 0;
+	mutex_unlock(&dev->lock);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * ipoib_dev_show - write the state of an interface
+ * @m: file
+ * @dev: interface
+ */
+void ipoib_dev_show(struct seq_file *m, struct ipoib_dev *dev)
+{
+	seq_printf(m, "state: %s\nport: %s\nfailures: %u\n",
+		   ipoib_dev_state_name(READ_ONCE(dev->state)),
+		   READ_ONCE(dev->port_up) ? "up" : "down",
+		   READ_ONCE(dev->failures));
+}
+
+/**
+ * ipoib_dev_init - an interface that is closed
+ * @dev: zeroed, its @ndev set
+ */
+void ipoib_dev_init(struct ipoib_dev *dev)
+{
+	mutex_init(&dev->lock);
+	INIT_DELAYED_WORK(&dev->work, ipoib_dev_work);
+	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
+}
