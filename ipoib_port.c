@@ -1076,15 +1076,17 @@ struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
 	ret = ipoib_port_marker(port);
 	if (ret)
 		goto err_pd;
-	ret = ipoib_port_parent(port);
-	if (ret)
-		goto err_marker;
-
+	/* Before anything is read that an event could tell to be another. */
 	INIT_IB_EVENT_HANDLER(&port->handler, ca, ipoib_port_event);
 	ib_register_event_handler(&port->handler);
+	ret = ipoib_port_parent(port);
+	if (ret)
+		goto err_handler;
 	return port;
 
-err_marker:
+err_handler:
+	ib_unregister_event_handler(&port->handler);
+	cancel_work_sync(&port->event_work);
 	ipoib_path_port_exit(port);
 	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
 err_pd:
