@@ -1167,6 +1167,8 @@ static int __init ipoib_init_module(void)
 					    IPOIB_QUEUE_MAX);
 	ipoib_recvq_size = ipoib_queue_size(ipoib_recvq_size, IPOIB_QUEUE_MIN,
 					    IPOIB_QUEUE_MAX);
+	get_random_bytes(ipoib_hash_key, sizeof(ipoib_hash_key));
+	ipoib_hash_key[2] |= 1;
 	ipoib_wq = alloc_workqueue(IPOIB_NAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!ipoib_wq)
 		return -ENOMEM;

@@ -15,6 +15,12 @@ const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
 };
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_broadcast);
 
+/* As they are here in user space only. */
+u64 ipoib_hash_key[3] __read_mostly = {
+	0x9ae16a3b2f90404fULL, 0xc949d7c7509e6557ULL, 0xff51afd7ed558ccdULL,
+};
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_hash_key);
+
 /**
  * ipoib_pkey_parse - read a P_Key as people write it
  * @text: a decimal or hexadecimal number, space in front and a newline behind

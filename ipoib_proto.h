@@ -16,7 +16,6 @@
 #include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/export.h>
-#include <linux/hash.h>
 #include <linux/icmpv6.h>
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
@@ -25,6 +24,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/math.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 #include <linux/tcp.h>
@@ -176,18 +176,28 @@ static inline void ipoib_addr_mgid(const u8 *addr, const u8 *broadcast,
 	put_unaligned_be16(pkey, &mgid->raw[4]);
 }
 
+/* Both halves of a product of 128 bits. */
+static inline u64 ipoib_hash_mix(u64 a, u64 b)
+{
+	return a * b ^ mul_u64_u64_shr(a, b, 64);
+}
+
+/* Random since the module was loaded. */
+extern u64 ipoib_hash_key[3];
+
 /*
- * Tables take the low bits of this, and the hosts of a fabric differ in a few
- * octets that may stand anywhere.  A product carries them upwards only, so its
- * upper half is folded into the lower and multiplied again; with another seed
- * others fall together.
+ * Peers choose addresses, so each octet counts, and nobody who does not know
+ * the keys can make addresses that fall together.  Tables take the low bits.
  */
 static inline u32 ipoib_addr_hash(const void *addr, u32 seed)
 {
+	u64 prefix = get_unaligned((const u64 *)(addr + 4));
 	u64 guid = get_unaligned((const u64 *)(addr + 12));
-	u64 x = (guid ^ get_unaligned((const u32 *)addr)) * GOLDEN_RATIO_64;
+	u64 x = ipoib_hash_mix(prefix ^ ipoib_hash_key[0],
+			       guid ^ ipoib_hash_key[1]);
 
-	return (x ^ x >> 32) * (GOLDEN_RATIO_64 ^ (u64)seed << 32) >> 32;
+	x ^= get_unaligned((const u32 *)addr) ^ (u64)seed << 32;
+	return ipoib_hash_mix(x, ipoib_hash_key[2]);
 }
 
 /* Which of @num queues packets for a neighbour take, if it has to be one. */

@@ -379,6 +379,7 @@ static const struct hash_case {
 	const char *desc;
 	u64 guid;
 	u32 qpn;
+	u32 prefix;
 } hash_cases[] = {
 	{ "consecutive GUIDs, one QPN", 1, 0 },
 	{ "consecutive GUIDs and QPNs", 1, 1 },
@@ -390,6 +391,9 @@ static const struct hash_case {
 	{ "GUIDs 2^32 apart", 0x100000000ULL, 0 },
 	{ "one GUID, consecutive QPNs", 0, 1 },
 	{ "one GUID, QPNs 256 apart", 0, 0x100 },
+	{ "consecutive prefixes", 0, 0, 1 },
+	{ "prefixes 2^16 apart", 0, 0, 0x10000 },
+	{ "prefixes and GUIDs that add up", 1, 0, 1 },
 };
 
 static void hash_case_desc(const struct hash_case *t, char *desc)
@@ -417,6 +421,7 @@ static void test_addr_hash(struct kunit *test)
 			put_unaligned_be32(0x48 + n * t->qpn, addr);
 			put_unaligned_be32(guid >> 32, addr + 12);
 			put_unaligned_be32(guid, addr + 16);
+			put_unaligned_be32(n * t->prefix, addr + 8);
 			place = ipoib_addr_hash(addr, seeds[i]) % 8192;
 			count[place]++;
 			most = max_t(u32, most, count[place]);
@@ -444,6 +449,7 @@ static void test_addr_queue(struct kunit *test)
 			put_unaligned_be32(0x48 + n * t->qpn, addr);
 			put_unaligned_be32(guid >> 32, addr + 12);
 			put_unaligned_be32(guid, addr + 16);
+			put_unaligned_be32(n * t->prefix, addr + 8);
 			queue = ipoib_addr_queue(addr, nums[i]);
 			KUNIT_EXPECT_LT(test, queue, nums[i]);
 			count[queue % ARRAY_SIZE(count)]++;

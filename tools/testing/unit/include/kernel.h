@@ -84,8 +84,13 @@ static inline void put_unaligned_be32(u32 x, void *p)
 	memcpy(p, &x, sizeof(x));
 }
 
-/* linux/hash.h: 2^64 over the square of the golden ratio */
-#define GOLDEN_RATIO_64		0x61c8864680b583ebULL
+#define __read_mostly
+
+/* linux/math64.h */
+static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
+{
+	return (unsigned __int128)a * b >> shift;
+}
 
 /* linux/math.h */
 static inline u32 reciprocal_scale(u32 value, u32 end)
