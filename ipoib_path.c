@@ -202,10 +202,15 @@ static void ipoib_path_free_skbs(struct sk_buff_head *list)
 	}
 }
 
-/* Ask the SA, now or when a place is free. */
+/*
+ * Ask the SA, now or when a place is free.  Whoever found the path under RCU has
+ * to look at its state again under the lock: it may be dead.
+ */
 static void ipoib_path_ask(struct ipoib_path *path)
 {
 	lockdep_assert_held(&path->port->path_lock);
+	if (WARN_ON_ONCE(path->state == IPOIB_PATH_DEAD))
+		return;
 	ipoib_path_move(path, IPOIB_PATH_QUEUED, 0);
 	WRITE_ONCE(path->stale, false);
 	path->retry = jiffies;
@@ -222,6 +227,7 @@ static bool ipoib_path_release(struct ipoib_path *path)
 	lockdep_assert_held(&port->path_lock);
 	if (path->users || path->state == IPOIB_PATH_QUERY)
 		return false;
+	ipoib_path_move(path, IPOIB_PATH_DEAD, 0);
 	list_del_init(&path->wait);
 	list_del(&path->entry);
 	rhashtable_remove_fast(&port->path_table, &path->node,

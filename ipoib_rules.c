@@ -56,14 +56,19 @@ struct ipoib_state {
 };
 
 static const struct ipoib_state ipoib_path_states[] = {
-	[IPOIB_PATH_IDLE]	= { "idle", BIT(IPOIB_PATH_QUEUED) },
-	[IPOIB_PATH_QUEUED]	= { "queued", BIT(IPOIB_PATH_QUERY) },
+	[IPOIB_PATH_IDLE]	= { "idle", BIT(IPOIB_PATH_QUEUED) |
+					    BIT(IPOIB_PATH_DEAD) },
+	[IPOIB_PATH_QUEUED]	= { "queued", BIT(IPOIB_PATH_QUERY) |
+					      BIT(IPOIB_PATH_DEAD) },
 	[IPOIB_PATH_QUERY]	= { "query", BIT(IPOIB_PATH_VALID) |
 					     BIT(IPOIB_PATH_BACKOFF) |
 					     BIT(IPOIB_PATH_IDLE) },
-	[IPOIB_PATH_VALID]	= { "valid", BIT(IPOIB_PATH_QUEUED) },
+	[IPOIB_PATH_VALID]	= { "valid", BIT(IPOIB_PATH_QUEUED) |
+					     BIT(IPOIB_PATH_DEAD) },
 	[IPOIB_PATH_BACKOFF]	= { "backoff", BIT(IPOIB_PATH_QUEUED) |
-					       BIT(IPOIB_PATH_IDLE) },
+					       BIT(IPOIB_PATH_IDLE) |
+					       BIT(IPOIB_PATH_DEAD) },
+	[IPOIB_PATH_DEAD]	= { "dead", 0 },
 };
 
 /* Everything may end in IDLE. */

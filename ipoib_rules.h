@@ -53,6 +53,7 @@ unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own);
  * @IPOIB_PATH_QUERY: the SA was asked
  * @IPOIB_PATH_VALID: the record is known
  * @IPOIB_PATH_BACKOFF: the SA did not answer; asked again later
+ * @IPOIB_PATH_DEAD: no neighbour points here; only RCU keeps the memory
  */
 enum ipoib_path_state {
 	IPOIB_PATH_IDLE,
@@ -60,6 +61,7 @@ enum ipoib_path_state {
 	IPOIB_PATH_QUERY,
 	IPOIB_PATH_VALID,
 	IPOIB_PATH_BACKOFF,
+	IPOIB_PATH_DEAD,
 };
 
 const char *ipoib_path_state_name(enum ipoib_path_state state);

@@ -1075,18 +1075,19 @@ static void test_event_fatal(struct kunit *test)
 
 static void test_path_moves(struct kunit *test)
 {
-	/* To: idle, queued, query, valid, backoff */
-	static const bool moves[5][5] = {
-		[IPOIB_PATH_IDLE]	= { 0, 1, 0, 0, 0 },
-		[IPOIB_PATH_QUEUED]	= { 0, 0, 1, 0, 0 },
-		[IPOIB_PATH_QUERY]	= { 1, 0, 0, 1, 1 },
-		[IPOIB_PATH_VALID]	= { 0, 1, 0, 0, 0 },
-		[IPOIB_PATH_BACKOFF]	= { 1, 1, 0, 0, 0 },
+	/* To: idle, queued, query, valid, backoff, dead */
+	static const bool moves[6][6] = {
+		[IPOIB_PATH_IDLE]	= { 0, 1, 0, 0, 0, 1 },
+		[IPOIB_PATH_QUEUED]	= { 0, 0, 1, 0, 0, 1 },
+		[IPOIB_PATH_QUERY]	= { 1, 0, 0, 1, 1, 0 },
+		[IPOIB_PATH_VALID]	= { 0, 1, 0, 0, 0, 1 },
+		[IPOIB_PATH_BACKOFF]	= { 1, 1, 0, 0, 0, 1 },
+		[IPOIB_PATH_DEAD]	= { 0, 0, 0, 0, 0, 0 },
 	};
 	u32 from, to;
 
-	for (from = 0; from < 5; from++)
-		for (to = 0; to < 5; to++)
+	for (from = 0; from < 6; from++)
+		for (to = 0; to < 6; to++)
 			KUNIT_EXPECT_EQ_MSG(test, ipoib_path_may_move(from, to),
 					    moves[from][to], "%s to %s",
 					    ipoib_path_state_name(from),
