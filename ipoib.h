@@ -321,6 +321,39 @@ struct ipoib_channel {
 
 /* ---- port: ipoib_port.c ------------------------------------------------- */
 
+#define IPOIB_PATH_SOURCES	64	/* buckets of sources by LID */
+#define IPOIB_PATH_HEARD	2048
+
+/**
+ * struct ipoib_path_source - paths that take turns with those of other sources
+ *
+ * A LID is the source of the paths to addresses that a packet from it told and
+ * that the SA has not answered for yet.  A host cannot choose the LID it sends
+ * from, so whoever forges addresses gets one share of all there is.
+ *
+ * @node: in the port's table
+ * @lid: LID; 0 for the port's own two sources, which are always there
+ * @num: paths
+ * @inflight: queries under way
+ * @share: most of them that it may have now; each refusal makes it smaller
+ * @bytes: memory of the packets that wait
+ * @paths: struct ipoib_path.member; oldest first, but those that were asked for
+ *	behind the others
+ * @ready: paths in QUEUED, struct ipoib_path.wait
+ * @turn: in ipoib_port.path_turns while it may ask for one of @ready
+ */
+struct ipoib_path_source {
+	struct hlist_node node;
+	u16 lid;
+	u32 num;
+	u32 inflight;
+	u32 share;
+	u32 bytes;
+	struct list_head paths;
+	struct list_head ready;
+	struct list_head turn;
+};
+
 /**
  * struct ipoib_port - what all interfaces of one HCA port share
  * @ca: HCA
@@ -353,10 +386,21 @@ struct ipoib_channel {
  * @event_work: hands them on
  * @path_lock: spinlock, taken with BHs disabled, inside the netdev TX lock:
  *	everything of struct ipoib_path that is not RCU, and the fields below
+ * @path_gen: counts the events that make all records doubtful
  * @paths: struct ipoib_path.entry
  * @path_table: by struct ipoib_path_key, RCU
- * @path_queue: paths waiting for a query, struct ipoib_path.wait
- * @path_inflight: queries under way
+ * @path_known: paths with a handle
+ * @path_fresh: paths without one, of addresses that no LID told
+ * @path_sources: the others, struct ipoib_path_source by LID
+ * @path_turns: sources with paths to ask for, struct ipoib_path_source.turn
+ * @path_unresolved: paths without a handle, oldest first,
+ *	struct ipoib_path.age
+ * @path_open: how many of them
+ * @path_asked: paths in QUERY, struct ipoib_path.wait
+ * @path_inflight: how many of them
+ * @path_retry: paths in BACKOFF by struct ipoib_path.retry
+ * @path_retries: how many of them
+ * @path_heard: LIDs that addresses were told from, see ipoib_path_hear()
  * @path_work: starts queries
  * @path_stat: see struct ipoib_path_stats
  * @answer_lock: mutex; the SA's answers are handled one at a time
@@ -398,16 +442,27 @@ struct ipoib_port {
 	unsigned long events;
 	struct work_struct event_work;
 
+	u32 path_gen;		/* read for each packet */
 	spinlock_t path_lock;	/* paths and what follows */
 	struct list_head paths;
 	struct rhashtable path_table;
-	struct list_head path_queue;
+	struct ipoib_path_source path_known;
+	struct ipoib_path_source path_fresh;
+	struct hlist_head path_sources[IPOIB_PATH_SOURCES];
+	struct list_head path_turns;
+	struct list_head path_unresolved;
+	u32 path_open;
+	struct list_head path_asked;
 	u32 path_inflight;
+	struct rb_root_cached path_retry;
+	u32 path_retries;
+	u32 path_heard[IPOIB_PATH_HEARD];
 	struct delayed_work path_work;
 	struct ipoib_path_stats {
 		u64 queries;
 		u64 failures;
 		u64 dropped;
+		u64 evicted;
 	} path_stat;
 	struct mutex answer_lock;	/* dying, making of handles */
 	bool dying;
@@ -663,15 +718,23 @@ struct ipoib_path_key {
  * @node: in the port's table
  * @key: what the SA is asked
  * @ah: how to get there, RCU; kept in use while a new answer is awaited
- * @stale: the record should be asked for again at the next use
+ * @gen: ipoib_port.path_gen that was last acted upon; differs: ask again
+ * @dlid: where packets are sent
  * @port: owner
  * @entry: in ipoib_port.paths
- * @wait: in ipoib_port.path_queue while QUEUED or BACKOFF
+ * @neighs: neighbours that point here, struct ipoib_neigh.path_entry
+ * @users: how many, and the query that is being sent
+ * @source: whose turns it takes
+ * @member: in @source
+ * @age: in ipoib_port.path_unresolved while there is no handle
  * @state: see there
- * @users: neighbours that point here
+ * @wait: in @source while QUEUED, in ipoib_port.path_asked while QUERY
+ * @node_retry: in ipoib_port.path_retry while BACKOFF
  * @rec: the SA's last answer
- * @waiting: packets, each holding a reference on its device
- * @waiting_bytes: their length
+ * @waiting: packets, each holding a reference on its device; only while there
+ *	are neighbours
+ * @waiting_bytes: their memory
+ * @again: in QUERY: the answer may be out of date, ask once more
  * @query: the query in flight
  * @query_id: its id
  * @retry: jiffies before which the SA is not asked
@@ -685,15 +748,22 @@ struct ipoib_path {
 	struct rhash_head node;
 	struct ipoib_path_key key;
 	struct ipoib_ah __rcu *ah;
-	bool stale;
+	u32 gen;
+	u32 dlid;
 	struct ipoib_port *port;
 	struct list_head entry;
-	struct list_head wait;
-	enum ipoib_path_state state;
+	struct list_head neighs;
 	u32 users;
+	struct ipoib_path_source *source;
+	struct list_head member;
+	struct list_head age;
+	enum ipoib_path_state state;
+	struct list_head wait;
+	struct rb_node node_retry;
 	struct sa_path_rec rec;
 	struct sk_buff_head waiting;
 	u32 waiting_bytes;
+	bool again;
 	struct ib_sa_query *query;
 	int query_id;
 	unsigned long retry;
@@ -710,7 +780,9 @@ struct ipoib_path {
  * @path: constant for the life of the neighbour
  * @link: its connection, NULL if it takes none; constant too
  * @used: jiffies of the last packet
+ * @dev: interface
  * @entry: in the interface's list
+ * @path_entry: in that of @path
  * @rcu: frees it
  */
 struct ipoib_neigh {
@@ -719,22 +791,33 @@ struct ipoib_neigh {
 	struct ipoib_path *path;
 	struct ipoib_link *link;
 	unsigned long used;
+	struct ipoib_dev *dev;
 	struct list_head entry;
+	struct list_head path_entry;
 	struct rcu_head rcu;
 };
 
 /**
  * struct ipoib_neighs - neighbours of an interface
- * @table: by address, RCU; changed under the port's path_lock
- * @list: all of them, under the port's path_lock
+ *
+ * All but the table's readers hold the port's path_lock.
+ *
+ * @table: by address, RCU
+ * @list: all of them
+ * @num: how many
  * @gc: drops those not used for a while; runs only while there are some
  * @open: the interface is up; no neighbour is made otherwise
+ * @evicted: dropped to make room for others
+ * @refused: not made, because all others were in use
  */
 struct ipoib_neighs {
 	struct rhashtable table;
 	struct list_head list;
+	u32 num;
 	struct delayed_work gc;
 	bool open;
+	u64 evicted;
+	u64 refused;
 };
 
 /* ---- multicast: ipoib_multicast.c --------------------------------------- */
@@ -1128,6 +1211,7 @@ struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 				     struct ipoib_neigh *neigh);
 void ipoib_link_destroy(struct ipoib_link *link);
 void ipoib_link_heard(struct ipoib_link *link);
+bool ipoib_link_is_up(const struct ipoib_link *link);
 bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		   struct ipoib_link *link);
 void ipoib_rc_flush(struct ipoib_txq *txq);
@@ -1169,6 +1253,11 @@ static inline struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 
 static inline void ipoib_link_destroy(struct ipoib_link *link) { }
 static inline void ipoib_link_heard(struct ipoib_link *link) { }
+static inline bool ipoib_link_is_up(const struct ipoib_link *link)
+{
+	return false;
+}
+
 static inline bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 				 struct ipoib_link *link)
 {

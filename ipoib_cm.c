@@ -1291,6 +1291,15 @@ void ipoib_link_heard(struct ipoib_link *link)
 	spin_unlock(&link->lock);
 }
 
+/**
+ * ipoib_link_is_up - does a neighbour have a connection?
+ * @link: its link; kept by RCU or path_lock
+ */
+bool ipoib_link_is_up(const struct ipoib_link *link)
+{
+	return READ_ONCE(link->state) == IPOIB_LINK_UP;
+}
+
 /* ---- interface ---------------------------------------------------------- */
 
 /**

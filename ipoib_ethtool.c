@@ -49,6 +49,8 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"tx_errors", "rx_dropped", "tx_dropped", "multicast",
 	"rx_errors",
 	"path_queries", "path_failures", "path_dropped",
+	"path_unresolved", "path_evicted",
+	"neighbours", "neigh_evicted", "neigh_refused",
 	"mcast_joins", "mcast_join_failures", "mcast_dropped",
 	"qp_restarts", "mcast_limited",
 };
@@ -161,6 +163,11 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = port->path_stat.queries;
 	*data++ = port->path_stat.failures;
 	*data++ = port->path_stat.dropped;
+	*data++ = READ_ONCE(port->path_open);
+	*data++ = port->path_stat.evicted;
+	*data++ = READ_ONCE(dev->neigh.num);
+	*data++ = dev->neigh.evicted;
+	*data++ = dev->neigh.refused;
 	*data++ = dev->mcast.joins;
 	*data++ = dev->mcast.join_failures;
 	*data++ = dev->mcast.dropped;

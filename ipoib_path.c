@@ -6,11 +6,15 @@
  * way to a GID and is shared by all interfaces of a port.  Senders find both
  * under RCU without a lock or a reference.  Everything that can wait happens
  * here, behind them: packets for a path that is not known wait in a queue
- * bounded in octets while the SA is asked once for all of them, at most
+ * bounded in bytes while the SA is asked once for all of them, at most
  * IPOIB_PATH_WINDOW queries at a time, with back-off when it does not answer.
  *
  * A path that has become doubtful (new SM, LID change, a peer heard from
- * another LID) is stale but stays in use until the new answer is there.
+ * another LID) stays in use until the new answer is there.
+ *
+ * Any member of the partition can send ARP with addresses that do not exist,
+ * and the stack answers each of them.  So everything here has a limit, and
+ * paths that the SA does not know take turns by the LID that told the address.
  *
  * Locks: ipoib_port.path_lock (BH) covers all fields but those RCU readers
  * use; it nests inside the netdev TX lock and nothing nests inside it.
@@ -19,7 +23,7 @@
  * RFC 4391 section 9.1.2 and RFC 4392 section 5; IBA volume 1 section 15.2.5
  * (PathRecord).
  */
-#include <linux/jhash.h>
+#include <linux/moduleparam.h>
 #include <linux/rhashtable.h>
 #include <linux/sched/mm.h>
 
@@ -29,8 +33,22 @@
 
 #define IPOIB_PATH_WINDOW	64
 #define IPOIB_PATH_TIMEOUT_MS	1000
-#define IPOIB_PATH_WAIT_BYTES	(256 * 1024)
 #define IPOIB_PATH_TRIES	4
+/* Memory of packets that wait: for a path, for all of a told source, else. */
+#define IPOIB_PATH_WAIT_BYTES	(512 * 1024)
+#define IPOIB_TOLD_WAIT_BYTES	(1024 * 1024)
+#define IPOIB_OWN_WAIT_BYTES	(256 * 1024 * 1024)
+/*
+ * Paths without a handle: of a port, and of a told source.  The HCAs of a LID
+ * have a GID for each of their virtual functions.
+ */
+#define IPOIB_PATH_OPEN		16384
+#define IPOIB_TOLD_PATHS	256
+#define IPOIB_TOLD_QUERIES	16	/* of the window, for a told source */
+/* Neighbours of a path: a GID has one for each of its interfaces. */
+#define IPOIB_PATH_NEIGHS	256
+#define IPOIB_NEIGH_LOOK	16	/* candidates to be evicted */
+#define IPOIB_WALK		256	/* steps under the lock */
 /*
  * Refusals until a handle is given up, some ten seconds: a new SM learns of
  * alias GUIDs only when their owners have told it again.
@@ -39,6 +57,10 @@
 #define IPOIB_NEIGH_GC		(30 * HZ)
 #define IPOIB_NEIGH_IDLE	(120 * HZ)
 #define IPOIB_AH_REAP		(HZ / 10)
+
+static unsigned int ipoib_max_neighbours = 32768;
+module_param_named(max_neighbours, ipoib_max_neighbours, uint, 0644);
+MODULE_PARM_DESC(max_neighbours, "Link-layer addresses that an interface remembers (64 at least)");
 
 static void ipoib_path_move(struct ipoib_path *path,
 			    enum ipoib_path_state to, int status)
@@ -181,12 +203,234 @@ static struct ipoib_ah *ipoib_path_ah(struct ipoib_path *path)
 			lockdep_is_held(&path->port->path_lock));
 }
 
+/* ---- sources: who takes turns ------------------------------------------- */
+
+static void ipoib_source_init(struct ipoib_path_source *source, u16 lid)
+{
+	source->lid = lid;
+	source->share = lid ? IPOIB_TOLD_QUERIES : IPOIB_PATH_WINDOW;
+	INIT_LIST_HEAD(&source->paths);
+	INIT_LIST_HEAD(&source->ready);
+	INIT_LIST_HEAD(&source->turn);
+}
+
+static struct hlist_head *ipoib_source_bucket(struct ipoib_port *port, u16 lid)
+{
+	return &port->path_sources[lid % IPOIB_PATH_SOURCES];
+}
+
+static struct ipoib_path_source *ipoib_source_find(struct ipoib_port *port,
+						   u16 lid)
+{
+	struct ipoib_path_source *source;
+
+	lockdep_assert_held(&port->path_lock);
+	if (!lid)
+		return &port->path_fresh;
+	hlist_for_each_entry(source, ipoib_source_bucket(port, lid), node)
+		if (source->lid == lid)
+			return source;
+	return NULL;
+}
+
+/* It goes when its last path leaves; without memory the port's own will do. */
+static struct ipoib_path_source *ipoib_source_get(struct ipoib_port *port,
+						  u16 lid)
+{
+	struct ipoib_path_source *source = ipoib_source_find(port, lid);
+
+	if (source)
+		return source;
+	source = kzalloc_obj(*source, GFP_ATOMIC);
+	if (!source)
+		return &port->path_fresh;
+	ipoib_source_init(source, lid);
+	hlist_add_head(&source->node, ipoib_source_bucket(port, lid));
+	return source;
+}
+
+static void ipoib_source_free(struct ipoib_path_source *source)
+{
+	WARN_ON_ONCE(source->inflight);
+	hlist_del(&source->node);
+	list_del(&source->turn);
+	kfree(source);
+}
+
+/* Whose paths have a handle? */
+static bool ipoib_source_is_known(const struct ipoib_port *port,
+				  const struct ipoib_path_source *source)
+{
+	return source == &port->path_known;
+}
+
+static void ipoib_path_kick(struct ipoib_port *port);
+
+/* It may ask: give it a turn behind the others. */
+static void ipoib_source_queue(struct ipoib_port *port,
+			       struct ipoib_path_source *source)
+{
+	lockdep_assert_held(&port->path_lock);
+	if (!list_empty(&source->turn) || list_empty(&source->ready) ||
+	    source->inflight >= source->share)
+		return;
+	list_add_tail(&source->turn, &port->path_turns);
+}
+
+static void ipoib_path_queue(struct ipoib_path *path)
+{
+	list_add_tail(&path->wait, &path->source->ready);
+	ipoib_source_queue(path->port, path->source);
+	if (!list_empty(&path->source->turn) &&
+	    path->port->path_inflight < IPOIB_PATH_WINDOW)
+		ipoib_path_kick(path->port);
+}
+
+static void ipoib_path_dequeue(struct ipoib_path *path)
+{
+	list_del_init(&path->wait);
+	if (list_empty(&path->source->ready))
+		list_del_init(&path->source->turn);
+}
+
+static void ipoib_path_join(struct ipoib_path *path,
+			    struct ipoib_path_source *source)
+{
+	struct ipoib_port *port = path->port;
+
+	lockdep_assert_held(&port->path_lock);
+	path->source = source;
+	source->num++;
+	source->bytes += path->waiting_bytes;
+	list_add_tail(&path->member, &source->paths);
+	if (ipoib_source_is_known(port, source))
+		return;
+	list_add_tail(&path->age, &port->path_unresolved);
+	port->path_open++;
+}
+
+/* It is neither queued nor asked for. */
+static void ipoib_path_leave(struct ipoib_path *path)
+{
+	struct ipoib_path_source *source = path->source;
+	struct ipoib_port *port = path->port;
+
+	lockdep_assert_held(&port->path_lock);
+	WARN_ON_ONCE(!list_empty(&path->wait));
+	path->source = NULL;
+	source->bytes -= path->waiting_bytes;
+	list_del(&path->member);
+	if (!ipoib_source_is_known(port, source)) {
+		list_del(&path->age);
+		port->path_open--;
+	}
+	if (!--source->num && source->lid)
+		ipoib_source_free(source);
+}
+
+static void ipoib_path_set_source(struct ipoib_path *path,
+				  struct ipoib_path_source *source)
+{
+	bool queued = path->state == IPOIB_PATH_QUEUED;
+
+	if (path->source == source)
+		return;
+	if (queued)
+		ipoib_path_dequeue(path);
+	ipoib_path_leave(path);
+	ipoib_path_join(path, source);
+	if (queued)
+		ipoib_path_queue(path);
+}
+
+/* ---- which LID told an address ------------------------------------------ */
+
+/*
+ * The stack answers a packet of ARP or neighbour discovery soon after it came.
+ * Until then a place in a table remembers its LID.  A place holds the upper
+ * half of the address's hash and the LID; one that was taken by another address
+ * is as good as none.
+ */
+static u32 *ipoib_path_place(struct ipoib_port *port, u32 hash)
+{
+	return &port->path_heard[hash % IPOIB_PATH_HEARD];
+}
+
+static void ipoib_path_hear(struct ipoib_port *port, const u8 *addr, u16 lid)
+{
+	u32 hash = ipoib_addr_hash(addr, 0);
+
+	WRITE_ONCE(*ipoib_path_place(port, hash), (hash & ~0xffffU) | lid);
+}
+
+static u16 ipoib_path_told(struct ipoib_port *port, const u8 *addr)
+{
+	u32 hash = ipoib_addr_hash(addr, 0);
+	u32 told = READ_ONCE(*ipoib_path_place(port, hash));
+
+	return (told ^ hash) >> 16 ? 0 : told & 0xffff;
+}
+
+/* ---- retries ------------------------------------------------------------ */
+
+static bool ipoib_path_before(struct rb_node *a, const struct rb_node *b)
+{
+	return time_before(rb_entry(a, struct ipoib_path, node_retry)->retry,
+			   rb_entry(b, struct ipoib_path, node_retry)->retry);
+}
+
+static void ipoib_path_add_retry(struct ipoib_path *path)
+{
+	rb_add_cached(&path->node_retry, &path->port->path_retry,
+		      ipoib_path_before);
+	path->port->path_retries++;
+}
+
+static void ipoib_path_del_retry(struct ipoib_path *path)
+{
+	rb_erase_cached(&path->node_retry, &path->port->path_retry);
+	path->port->path_retries--;
+}
+
+static struct ipoib_path *ipoib_path_first_retry(struct ipoib_port *port)
+{
+	return rb_entry_safe(rb_first_cached(&port->path_retry),
+			     struct ipoib_path, node_retry);
+}
+
+/* Have the work look when there is something to do. */
+static void ipoib_path_kick(struct ipoib_port *port)
+{
+	struct ipoib_path *first = ipoib_path_first_retry(port);
+	unsigned long now = jiffies, delay = 0;
+
+	lockdep_assert_held(&port->path_lock);
+	if (port->dying)
+		return;
+	if (list_empty(&port->path_turns) ||
+	    port->path_inflight >= IPOIB_PATH_WINDOW) {
+		if (!first)
+			return;
+		if (time_after(first->retry, now))
+			delay = first->retry - now;
+	}
+	mod_delayed_work(ipoib_wq, &port->path_work, delay);
+}
+
+/* ---- life of a path ----------------------------------------------------- */
+
+static void ipoib_path_count_waiting(struct ipoib_path *path, int bytes)
+{
+	path->waiting_bytes += bytes;
+	path->source->bytes += bytes;
+}
+
 static void ipoib_path_drop_waiting(struct ipoib_path *path,
 				    struct sk_buff_head *drop)
 {
 	path->port->path_stat.dropped += skb_queue_len(&path->waiting);
 	skb_queue_splice_tail_init(&path->waiting, drop);
-	path->waiting_bytes = 0;
+	ipoib_path_count_waiting(path, -path->waiting_bytes);
 }
 
 /* Packets that a path can't carry; each holds a reference on its device. */
@@ -202,33 +446,50 @@ static void ipoib_path_free_skbs(struct sk_buff_head *list)
 	}
 }
 
+/* May the SA be asked, now or when it is the path's turn? */
+static bool ipoib_path_can_ask(const struct ipoib_path *path)
+{
+	return path->users && (path->state == IPOIB_PATH_IDLE ||
+			       path->state == IPOIB_PATH_VALID);
+}
+
 /*
- * Ask the SA, now or when a place is free.  Whoever found the path under RCU has
+ * Ask the SA when it is the path's turn.  Whoever found the path under RCU has
  * to look at its state again under the lock: it may be dead.
  */
 static void ipoib_path_ask(struct ipoib_path *path)
 {
 	lockdep_assert_held(&path->port->path_lock);
-	if (WARN_ON_ONCE(path->state == IPOIB_PATH_DEAD))
+	if (WARN_ON_ONCE(!ipoib_path_can_ask(path)))
 		return;
 	ipoib_path_move(path, IPOIB_PATH_QUEUED, 0);
-	WRITE_ONCE(path->stale, false);
-	path->retry = jiffies;
-	list_add_tail(&path->wait, &path->port->path_queue);
-	mod_delayed_work(ipoib_wq, &path->port->path_work, 0);
+	WRITE_ONCE(path->gen, path->port->path_gen);
+	ipoib_path_queue(path);
+}
+
+/* Off the lists that go with its state. */
+static void ipoib_path_unlink(struct ipoib_path *path)
+{
+	if (path->state == IPOIB_PATH_QUEUED)
+		ipoib_path_dequeue(path);
+	else if (path->state == IPOIB_PATH_BACKOFF)
+		ipoib_path_del_retry(path);
 }
 
 /* Nobody points here any more: forget it, unless the SA still has to answer. */
-static bool ipoib_path_release(struct ipoib_path *path)
+static void ipoib_path_release(struct ipoib_path *path)
 {
 	struct ipoib_port *port = path->port;
 	struct ipoib_ah *ah;
 
 	lockdep_assert_held(&port->path_lock);
 	if (path->users || path->state == IPOIB_PATH_QUERY)
-		return false;
+		return;
+	ipoib_path_unlink(path);
 	ipoib_path_move(path, IPOIB_PATH_DEAD, 0);
-	list_del_init(&path->wait);
+	WARN_ON_ONCE(!skb_queue_empty(&path->waiting));
+	WARN_ON_ONCE(!list_empty(&path->neighs));
+	ipoib_path_leave(path);
 	list_del(&path->entry);
 	rhashtable_remove_fast(&port->path_table, &path->node,
 			       ipoib_path_params);
@@ -238,35 +499,81 @@ static bool ipoib_path_release(struct ipoib_path *path)
 		list_add_tail(&ah->entry, &port->ah_dead);
 		queue_delayed_work(ipoib_wq, &port->ah_reap, 0);
 	}
-	WARN_ON_ONCE(!skb_queue_empty(&path->waiting));
 	kfree_rcu(path, rcu);
-	return true;
 }
 
-static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev,
-					 const union ib_gid *dgid)
+static void ipoib_neigh_evict(struct ipoib_neigh *neigh,
+			      struct sk_buff_head *drop);
+
+/* Forget a path, with all that points to it. */
+static void ipoib_path_evict(struct ipoib_path *path, struct sk_buff_head *drop)
 {
-	struct ipoib_port *port = dev->port;
-	struct ipoib_path_key key = {
-		.dgid = *dgid,
-		.sgid = dev->local_gid,
-		.pkey = cpu_to_be16(dev->pkey),
-	};
+	struct ipoib_neigh *neigh, *next;
+
+	lockdep_assert_held(&path->port->path_lock);
+	path->port->path_stat.evicted++;
+	path->users++;
+	list_for_each_entry_safe(neigh, next, &path->neighs, path_entry)
+		ipoib_neigh_evict(neigh, drop);
+	path->users--;
+	ipoib_path_release(path);
+}
+
+/* Has it neighbours to be evicted with?  So not one that is being asked for. */
+static bool ipoib_path_can_evict(const struct ipoib_path *path)
+{
+	return path->state != IPOIB_PATH_QUERY && !list_empty(&path->neighs);
+}
+
+/* Those that are asked for are at the end, and few. */
+static void ipoib_source_evict(struct ipoib_path_source *source,
+			       struct sk_buff_head *drop)
+{
 	struct ipoib_path *path;
 
-	lockdep_assert_held(&port->path_lock);
-	path = rhashtable_lookup_fast(&port->path_table, &key,
-				      ipoib_path_params);
-	if (path) {
-		path->users++;
-		return path;
-	}
+	list_for_each_entry(path, &source->paths, member)
+		if (ipoib_path_can_evict(path)) {
+			ipoib_path_evict(path, drop);
+			return;
+		}
+}
+
+static void ipoib_port_evict(struct ipoib_port *port, struct sk_buff_head *drop)
+{
+	struct ipoib_path *path;
+
+	list_for_each_entry(path, &port->path_unresolved, age)
+		if (ipoib_path_can_evict(path)) {
+			ipoib_path_evict(path, drop);
+			return;
+		}
+}
+
+/* A place for one more path without a handle. */
+static void ipoib_path_make_room(struct ipoib_port *port, u16 lid,
+				 struct sk_buff_head *drop)
+{
+	struct ipoib_path_source *source = ipoib_source_find(port, lid);
+
+	if (lid && source && source->num >= IPOIB_TOLD_PATHS)
+		ipoib_source_evict(source, drop);
+	else if (port->path_open >= IPOIB_PATH_OPEN)
+		ipoib_port_evict(port, drop);
+}
+
+static struct ipoib_path *ipoib_path_create(struct ipoib_port *port,
+					    const struct ipoib_path_key *key,
+					    u16 lid)
+{
+	struct ipoib_path *path;
+
 	path = kzalloc_obj(*path, GFP_ATOMIC);
 	if (!path)
 		return NULL;
-	path->key = key;
+	path->key = *key;
 	path->port = port;
-	path->users = 1;
+	path->gen = port->path_gen;
+	INIT_LIST_HEAD(&path->neighs);
 	INIT_LIST_HEAD(&path->wait);
 	__skb_queue_head_init(&path->waiting);
 	if (rhashtable_insert_fast(&port->path_table, &path->node,
@@ -275,6 +582,33 @@ static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev,
 		return NULL;
 	}
 	list_add_tail(&path->entry, &port->paths);
+	ipoib_path_join(path, ipoib_source_get(port, lid));
+	return path;
+}
+
+/* The path to an address; the caller becomes a user of it. */
+static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev, const u8 *addr,
+					 struct sk_buff_head *drop)
+{
+	struct ipoib_port *port = dev->port;
+	struct ipoib_path_key key = {
+		.sgid = dev->local_gid,
+		.pkey = cpu_to_be16(dev->pkey),
+	};
+	struct ipoib_path *path;
+	u16 lid;
+
+	lockdep_assert_held(&port->path_lock);
+	ipoib_addr_gid(addr, &key.dgid);
+	path = rhashtable_lookup_fast(&port->path_table, &key,
+				      ipoib_path_params);
+	if (!path) {
+		lid = ipoib_path_told(port, addr);
+		ipoib_path_make_room(port, lid, drop);
+		path = ipoib_path_create(port, &key, lid);
+	}
+	if (path)
+		path->users++;
 	return path;
 }
 
@@ -306,16 +640,59 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	path->failures++;
 	path->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
 	ipoib_path_move(path, IPOIB_PATH_BACKOFF, status);
-	list_add_tail(&path->wait, &port->path_queue);
+	ipoib_path_add_retry(path);
 
 	/* A new SA may refuse at first what it grants a second later. */
 	if (path->failures < IPOIB_PATH_TRIES)
 		return;
 	ipoib_path_drop_waiting(path, drop);
 	/* It says that there is no such path any more. */
-	if (status == -EINVAL && path->failures >= IPOIB_PATH_REFUSALS)
-		*old = rcu_replace_pointer(path->ah, NULL,
-					   lockdep_is_held(&port->path_lock));
+	if (status != -EINVAL || path->failures < IPOIB_PATH_REFUSALS)
+		return;
+	*old = rcu_replace_pointer(path->ah, NULL,
+				   lockdep_is_held(&port->path_lock));
+	if (*old)
+		ipoib_path_set_source(path, &port->path_fresh);
+}
+
+static void ipoib_path_succeeded(struct ipoib_path *path,
+				 struct sa_path_rec *rec, struct ipoib_ah *ah,
+				 struct ipoib_ah **old,
+				 struct sk_buff_head *send)
+{
+	path->rec = *rec;
+	path->failures = 0;
+	WRITE_ONCE(path->dlid, be32_to_cpu(sa_path_get_dlid(rec)));
+	*old = rcu_replace_pointer(path->ah, ah,
+				   lockdep_is_held(&path->port->path_lock));
+	ipoib_path_move(path, IPOIB_PATH_VALID, 0);
+	skb_queue_splice_tail_init(&path->waiting, send);
+	ipoib_path_count_waiting(path, -path->waiting_bytes);
+	ipoib_path_set_source(path, &path->port->path_known);
+	if (path->again && ipoib_path_can_ask(path))
+		ipoib_path_ask(path);
+}
+
+/*
+ * The query is over; the source may have another.  Whoever told addresses that
+ * the SA does not know is soon down to one at a time, so that the SA has time
+ * for others.
+ */
+static void ipoib_path_answered(struct ipoib_path *path, bool good)
+{
+	struct ipoib_path_source *source = path->source;
+	struct ipoib_port *port = path->port;
+
+	lockdep_assert_held(&port->path_lock);
+	path->query = NULL;
+	list_del_init(&path->wait);
+	port->path_inflight--;
+	source->inflight--;
+	if (source->lid)
+		source->share = good ? min(source->share + 1,
+					   (u32)IPOIB_TOLD_QUERIES) :
+				       max(source->share / 2, 1U);
+	ipoib_source_queue(port, source);
 }
 
 static void ipoib_path_answer(int status, struct sa_path_rec *rec,
@@ -339,25 +716,17 @@ static void ipoib_path_answer(int status, struct sa_path_rec *rec,
 	}
 
 	spin_lock_bh(&port->path_lock);
-	path->query = NULL;
-	port->path_inflight--;
+	ipoib_path_answered(path, ah);
 	if (port->dying) {
 		ipoib_path_move(path, IPOIB_PATH_IDLE, status);
 		ipoib_path_drop_waiting(path, &drop);
 	} else if (ah) {
-		path->rec = *rec;
-		path->failures = 0;
-		old = rcu_replace_pointer(path->ah, ah,
-					  lockdep_is_held(&port->path_lock));
-		ipoib_path_move(path, IPOIB_PATH_VALID, 0);
-		skb_queue_splice_tail_init(&path->waiting, &send);
-		path->waiting_bytes = 0;
+		ipoib_path_succeeded(path, rec, ah, &old, &send);
 	} else {
 		ipoib_path_failed(path, status, &old, &drop);
 	}
 	ipoib_path_release(path);
-	if (!port->dying)
-		mod_delayed_work(ipoib_wq, &port->path_work, 0);
+	ipoib_path_kick(port);
 	spin_unlock_bh(&port->path_lock);
 
 	ipoib_ah_retire(port, old);
@@ -411,34 +780,58 @@ static void ipoib_path_query(struct ipoib_path *path)
 	spin_unlock_bh(&port->path_lock);
 }
 
-/* The next path whose time has come, or NULL and when to look again. */
-static struct ipoib_path *ipoib_path_next(struct ipoib_port *port,
-					  unsigned long *delay)
+/* Its time has come: ask again for who waits or uses an old record. */
+static void ipoib_path_expire(struct ipoib_path *path)
 {
-	struct ipoib_path *path, *next;
-	unsigned long now = jiffies;
-
-	*delay = MAX_SCHEDULE_TIMEOUT;
-	if (port->dying || port->path_inflight >= IPOIB_PATH_WINDOW)
-		return NULL;
-	list_for_each_entry_safe(path, next, &port->path_queue, wait) {
-		if (time_after(path->retry, now)) {
-			*delay = min(*delay, path->retry - now);
-			continue;
-		}
-		list_del_init(&path->wait);
-		if (path->state == IPOIB_PATH_BACKOFF) {
-			/* Asked again for who waits or uses an old record. */
-			if (skb_queue_empty(&path->waiting) &&
-			    !ipoib_path_ah(path)) {
-				ipoib_path_move(path, IPOIB_PATH_IDLE, 0);
-				continue;
-			}
-			ipoib_path_move(path, IPOIB_PATH_QUEUED, 0);
-		}
-		return path;
+	ipoib_path_del_retry(path);
+	if (skb_queue_empty(&path->waiting) && !ipoib_path_ah(path)) {
+		ipoib_path_move(path, IPOIB_PATH_IDLE, 0);
+		return;
 	}
-	return NULL;
+	ipoib_path_move(path, IPOIB_PATH_QUEUED, 0);
+	ipoib_path_queue(path);
+}
+
+/* Some at a time; the work is back at once if there are more. */
+static void ipoib_path_expire_some(struct ipoib_port *port)
+{
+	unsigned long now = jiffies;
+	struct ipoib_path *path;
+	u32 n;
+
+	for (n = 0; n < IPOIB_WALK; n++) {
+		path = ipoib_path_first_retry(port);
+		if (!path || time_after(path->retry, now))
+			return;
+		ipoib_path_expire(path);
+	}
+}
+
+/* The path whose turn it is, now in QUERY, or NULL. */
+static struct ipoib_path *ipoib_path_next(struct ipoib_port *port)
+{
+	struct ipoib_path_source *source;
+	struct ipoib_path *path;
+
+	lockdep_assert_held(&port->path_lock);
+	if (port->dying || port->path_inflight >= IPOIB_PATH_WINDOW ||
+	    list_empty(&port->path_turns))
+		return NULL;
+	source = list_first_entry(&port->path_turns, struct ipoib_path_source,
+				  turn);
+	path = list_first_entry(&source->ready, struct ipoib_path, wait);
+	list_del_init(&source->turn);
+	list_move_tail(&path->wait, &port->path_asked);
+	list_move_tail(&path->member, &source->paths);
+	ipoib_path_move(path, IPOIB_PATH_QUERY, 0);
+	WRITE_ONCE(path->gen, port->path_gen);
+	path->again = false;
+	path->asked = jiffies;
+	source->inflight++;
+	port->path_inflight++;
+	port->path_stat.queries++;
+	ipoib_source_queue(port, source);
+	return path;
 }
 
 static void ipoib_path_query_all(struct work_struct *work)
@@ -446,23 +839,18 @@ static void ipoib_path_query_all(struct work_struct *work)
 	struct ipoib_port *port =
 		container_of(work, struct ipoib_port, path_work.work);
 	struct ipoib_path *path;
-	unsigned long delay;
 
 	spin_lock_bh(&port->path_lock);
-	while ((path = ipoib_path_next(port, &delay))) {
-		ipoib_path_move(path, IPOIB_PATH_QUERY, 0);
-		path->asked = jiffies;
+	ipoib_path_expire_some(port);
+	while ((path = ipoib_path_next(port))) {
 		path->users++;	/* the answer may come before we are back */
-		port->path_inflight++;
-		port->path_stat.queries++;
 		spin_unlock_bh(&port->path_lock);
 		ipoib_path_query(path);
 		spin_lock_bh(&port->path_lock);
 		path->users--;
 		ipoib_path_release(path);
 	}
-	if (delay != MAX_SCHEDULE_TIMEOUT)
-		queue_delayed_work(ipoib_wq, &port->path_work, delay);
+	ipoib_path_kick(port);
 	spin_unlock_bh(&port->path_lock);
 }
 
@@ -474,14 +862,18 @@ static void ipoib_path_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* A sender came upon a stale path. */
+/* A sender came upon a record of before the last event: once for each event. */
 static void ipoib_path_refresh(struct ipoib_path *path)
 {
 	struct ipoib_port *port = path->port;
 
 	spin_lock_bh(&port->path_lock);
-	if (path->state == IPOIB_PATH_VALID)
+	if (path->state == IPOIB_PATH_VALID && path->gen != port->path_gen)
 		ipoib_path_ask(path);
+	else if (path->state == IPOIB_PATH_QUERY && path->gen != port->path_gen)
+		path->again = true;
+	/* In other states it is going to be asked for. */
+	WRITE_ONCE(path->gen, port->path_gen);
 	spin_unlock_bh(&port->path_lock);
 }
 
@@ -495,27 +887,42 @@ static void ipoib_path_probe(struct ipoib_path *path)
 	if (path->state == IPOIB_PATH_VALID &&
 	    ipoib_path_doubtful(now, path->probed, path->asked))
 		ipoib_path_ask(path);
-	path->probed = now | 1;
+	WRITE_ONCE(path->probed, now | 1);
 	spin_unlock_bh(&port->path_lock);
+}
+
+/* Those that wait for their time are asked for at once; bounded steps. */
+static void ipoib_path_hurry(struct ipoib_port *port)
+{
+	struct ipoib_path *path;
+	u32 left = port->path_retries;
+
+	lockdep_assert_held(&port->path_lock);
+	for (; left; left--) {
+		path = ipoib_path_first_retry(port);
+		if (!path)
+			return;
+		path->failures = 0;
+		ipoib_path_expire(path);
+		if (left % IPOIB_WALK)
+			continue;
+		spin_unlock_bh(&port->path_lock);
+		cond_resched();
+		spin_lock_bh(&port->path_lock);
+	}
 }
 
 /**
  * ipoib_path_revalidate - records may be out of date: ask again when used
  * @port: port
+ *
+ * Context: process.
  */
 void ipoib_path_revalidate(struct ipoib_port *port)
 {
-	struct ipoib_path *path;
-
 	spin_lock_bh(&port->path_lock);
-	list_for_each_entry(path, &port->paths, entry) {
-		WRITE_ONCE(path->stale, true);
-		if (path->state == IPOIB_PATH_BACKOFF) {
-			path->failures = 0;
-			path->retry = jiffies;
-		}
-	}
-	mod_delayed_work(ipoib_wq, &port->path_work, 0);
+	WRITE_ONCE(port->path_gen, port->path_gen + 1);
+	ipoib_path_hurry(port);
 	spin_unlock_bh(&port->path_lock);
 }
 
@@ -529,12 +936,59 @@ int ipoib_path_port_init(struct ipoib_port *port)
 	spin_lock_init(&port->path_lock);
 	mutex_init(&port->answer_lock);
 	INIT_LIST_HEAD(&port->paths);
-	INIT_LIST_HEAD(&port->path_queue);
+	ipoib_source_init(&port->path_known, 0);
+	ipoib_source_init(&port->path_fresh, 0);
+	INIT_LIST_HEAD(&port->path_turns);
+	INIT_LIST_HEAD(&port->path_unresolved);
+	INIT_LIST_HEAD(&port->path_asked);
+	port->path_retry = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&port->ah_dead);
 	INIT_LIST_HEAD(&port->ah_waiting);
 	INIT_DELAYED_WORK(&port->path_work, ipoib_path_work);
 	INIT_DELAYED_WORK(&port->ah_reap, ipoib_ah_reap);
 	return rhashtable_init(&port->path_table, &ipoib_path_params);
+}
+
+/* All that the SA is not asked about. */
+static void ipoib_path_release_all(struct ipoib_port *port)
+{
+	struct ipoib_path *path, *next;
+	struct ipoib_ah *ah;
+
+	lockdep_assert_held(&port->path_lock);
+	list_for_each_entry_safe(path, next, &port->paths, entry) {
+		WARN_ON_ONCE(path->users);
+		ah = rcu_replace_pointer(path->ah, NULL,
+					 lockdep_is_held(&port->path_lock));
+		if (ah)
+			list_add_tail(&ah->entry, &port->ah_dead);
+		ipoib_path_release(path);
+	}
+}
+
+/* Take a path off the list of those asked for; nothing adds any. */
+static bool ipoib_path_cancel_one(struct ipoib_port *port)
+{
+	struct ib_sa_query *query;
+	struct ipoib_path *path;
+	int id;
+
+	spin_lock_bh(&port->path_lock);
+	path = list_first_entry_or_null(&port->path_asked, struct ipoib_path,
+					wait);
+	if (!path) {
+		spin_unlock_bh(&port->path_lock);
+		return false;
+	}
+	list_del_init(&path->wait);
+	query = path->query;
+	id = path->query_id;
+	path->query = NULL;
+	/* Its answer may free the path as soon as the lock is free. */
+	spin_unlock_bh(&port->path_lock);
+	if (query)
+		ib_sa_cancel_query(id, query);
+	return true;
 }
 
 /**
@@ -546,8 +1000,6 @@ int ipoib_path_port_init(struct ipoib_port *port)
  */
 void ipoib_path_port_exit(struct ipoib_port *port)
 {
-	struct ipoib_path *path, *next;
-
 	/* With this lock no answer is half way; later ones make no handle. */
 	mutex_lock(&port->answer_lock);
 	spin_lock_bh(&port->path_lock);
@@ -557,24 +1009,10 @@ void ipoib_path_port_exit(struct ipoib_port *port)
 	cancel_delayed_work_sync(&port->path_work);
 
 	spin_lock_bh(&port->path_lock);
-	list_for_each_entry_safe(path, next, &port->paths, entry) {
-		struct ib_sa_query *query = path->query;
-		struct ipoib_ah *ah = rcu_replace_pointer(path->ah, NULL,
-					lockdep_is_held(&port->path_lock));
-		int id = path->query_id;
-
-		if (ah)
-			list_add_tail(&ah->entry, &port->ah_dead);
-		if (ipoib_path_release(path) || !query)
-			continue;
-		path->query = NULL;
-		spin_unlock_bh(&port->path_lock);
-		ib_sa_cancel_query(id, query);
-		spin_lock_bh(&port->path_lock);
-		/* The list may be another by now. */
-		next = list_first_entry(&port->paths, struct ipoib_path, entry);
-	}
+	ipoib_path_release_all(port);
 	spin_unlock_bh(&port->path_lock);
+	while (ipoib_path_cancel_one(port))
+		;
 
 	cancel_delayed_work_sync(&port->ah_reap);
 	synchronize_rcu();
@@ -607,59 +1045,168 @@ static const struct rhashtable_params ipoib_neigh_params = {
 	.automatic_shrinking = true,
 };
 
-static void ipoib_neigh_remove(struct ipoib_dev *dev,
-			       struct ipoib_neigh *neigh)
+static void ipoib_neigh_remove(struct ipoib_neigh *neigh)
 {
+	struct ipoib_dev *dev = neigh->dev;
+
 	lockdep_assert_held(&dev->port->path_lock);
 	rhashtable_remove_fast(&dev->neigh.table, &neigh->node,
 			       ipoib_neigh_params);
 	list_del(&neigh->entry);
+	list_del(&neigh->path_entry);
+	dev->neigh.num--;
 	if (neigh->link)
 		ipoib_link_destroy(neigh->link);
 	neigh->path->users--;
 	kfree_rcu(neigh, rcu);
 }
 
-static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
-					      const u8 *addr)
+/* Forget it to make room, and the packets that nobody is left to wait for. */
+static void ipoib_neigh_evict(struct ipoib_neigh *neigh,
+			      struct sk_buff_head *drop)
+{
+	struct ipoib_path *path = neigh->path;
+
+	neigh->dev->neigh.evicted++;
+	if (list_is_singular(&path->neighs))
+		ipoib_path_drop_waiting(path, drop);
+	ipoib_neigh_remove(neigh);
+	ipoib_path_release(path);
+}
+
+/* Has it a connection?  Then ipoib_cm.c knows when it is not needed. */
+static bool ipoib_neigh_connected(const struct ipoib_neigh *neigh)
+{
+	return neigh->link && ipoib_link_is_up(neigh->link);
+}
+
+/* Of those that come next, the one that was not used for longest. */
+static struct ipoib_neigh *ipoib_neigh_victim(struct ipoib_dev *dev)
+{
+	struct ipoib_neigh *neigh, *found = NULL;
+	u32 n;
+
+	for (n = 0; n < IPOIB_NEIGH_LOOK; n++) {
+		neigh = list_first_entry(&dev->neigh.list, struct ipoib_neigh,
+					 entry);
+		list_move_tail(&neigh->entry, &dev->neigh.list);
+		if (ipoib_neigh_connected(neigh))
+			continue;
+		if (!found || time_before(READ_ONCE(neigh->used),
+					  READ_ONCE(found->used)))
+			found = neigh;
+	}
+	return found;
+}
+
+/* Room for a neighbour among those of the interface. */
+static bool ipoib_neigh_make_room(struct ipoib_dev *dev,
+				  struct sk_buff_head *drop)
+{
+	u32 most = max(READ_ONCE(ipoib_max_neighbours), 64U);
+	struct ipoib_neigh *victim;
+
+	if (dev->neigh.num < most)
+		return true;
+	victim = ipoib_neigh_victim(dev);
+	if (!victim)
+		return false;
+	ipoib_neigh_evict(victim, drop);
+	return true;
+}
+
+/* And among those of a path that has its full number: the oldest goes. */
+static bool ipoib_path_make_place(struct ipoib_path *path,
+				  struct sk_buff_head *drop)
 {
 	struct ipoib_neigh *neigh;
-	union ib_gid dgid;
+	u32 n;
 
-	lockdep_assert_held(&dev->port->path_lock);
-	if (!dev->neigh.open)
-		return NULL;
+	for (n = 0; n < IPOIB_NEIGH_LOOK; n++) {
+		if (path->users <= IPOIB_PATH_NEIGHS)
+			return true;
+		neigh = list_first_entry(&path->neighs, struct ipoib_neigh,
+					 path_entry);
+		list_move_tail(&neigh->path_entry, &path->neighs);
+		if (!ipoib_neigh_connected(neigh))
+			ipoib_neigh_evict(neigh, drop);
+	}
+	return path->users <= IPOIB_PATH_NEIGHS;
+}
+
+static struct ipoib_neigh *ipoib_neigh_alloc(struct ipoib_dev *dev,
+					     struct ipoib_path *path,
+					     const u8 *addr)
+{
+	struct ipoib_neigh *neigh;
+
 	neigh = kzalloc_obj(*neigh, GFP_ATOMIC);
 	if (!neigh)
 		return NULL;
 	memcpy(neigh->addr, addr, INFINIBAND_ALEN);
 	neigh->used = jiffies;
-	ipoib_addr_gid(addr, &dgid);
-	neigh->path = ipoib_path_get(dev, &dgid);
-	if (!neigh->path)
-		goto err_free;
+	neigh->dev = dev;
+	neigh->path = path;
 	if (dev->connected && ipoib_addr_is_rc(addr)) {
 		neigh->link = ipoib_link_create(dev, neigh);
 		if (!neigh->link)
-			goto err_path;
+			goto err_free;
 	}
 	if (rhashtable_insert_fast(&dev->neigh.table, &neigh->node,
 				   ipoib_neigh_params))
 		goto err_link;
-	if (list_empty(&dev->neigh.list))
-		queue_delayed_work(ipoib_wq, &dev->neigh.gc, IPOIB_NEIGH_GC);
-	list_add_tail(&neigh->entry, &dev->neigh.list);
 	return neigh;
 
 err_link:
 	if (neigh->link)
 		ipoib_link_destroy(neigh->link);
-err_path:
-	neigh->path->users--;
-	ipoib_path_release(neigh->path);
 err_free:
 	kfree(neigh);
 	return NULL;
+}
+
+static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
+					      const u8 *addr,
+					      struct sk_buff_head *drop)
+{
+	struct ipoib_neigh *neigh = NULL;
+	struct ipoib_path *path;
+
+	lockdep_assert_held(&dev->port->path_lock);
+	if (!dev->neigh.open)
+		return NULL;
+	if (!ipoib_neigh_make_room(dev, drop)) {
+		dev->neigh.refused++;
+		return NULL;
+	}
+	path = ipoib_path_get(dev, addr, drop);
+	if (!path)
+		return NULL;
+	if (ipoib_path_make_place(path, drop))
+		neigh = ipoib_neigh_alloc(dev, path, addr);
+	else
+		dev->neigh.refused++;
+	if (!neigh) {
+		path->users--;
+		ipoib_path_release(path);
+		return NULL;
+	}
+	if (list_empty(&dev->neigh.list))
+		queue_delayed_work(ipoib_wq, &dev->neigh.gc, IPOIB_NEIGH_GC);
+	list_add_tail(&neigh->entry, &dev->neigh.list);
+	list_add_tail(&neigh->path_entry, &path->neighs);
+	dev->neigh.num++;
+	return neigh;
+}
+
+/* Does more wait than may? */
+static bool ipoib_path_overfull(const struct ipoib_path *path)
+{
+	const struct ipoib_path_source *source = path->source;
+
+	return path->waiting_bytes > IPOIB_PATH_WAIT_BYTES ||
+	       source->bytes > (source->lid ? IPOIB_TOLD_WAIT_BYTES :
+					      IPOIB_OWN_WAIT_BYTES);
 }
 
 /* Queue a packet until the path is known; the oldest go when it is too much. */
@@ -668,10 +1215,12 @@ static void ipoib_path_wait(struct ipoib_path *path, struct sk_buff *skb,
 {
 	dev_hold(skb->dev);
 	__skb_queue_tail(&path->waiting, skb);
-	path->waiting_bytes += skb->len;
-	while (path->waiting_bytes > IPOIB_PATH_WAIT_BYTES) {
+	ipoib_path_count_waiting(path, skb->truesize);
+	while (ipoib_path_overfull(path)) {
 		skb = __skb_dequeue(&path->waiting);
-		path->waiting_bytes -= skb->len;
+		if (!skb)
+			break;
+		ipoib_path_count_waiting(path, -skb->truesize);
 		path->port->path_stat.dropped++;
 		__skb_queue_tail(drop, skb);
 	}
@@ -696,7 +1245,7 @@ static noinline netdev_tx_t ipoib_neigh_defer(struct ipoib_txq *txq,
 	neigh = rhashtable_lookup_fast(&dev->neigh.table, addr,
 				       ipoib_neigh_params);
 	if (!neigh)
-		neigh = ipoib_neigh_create(dev, addr);
+		neigh = ipoib_neigh_create(dev, addr, &drop);
 	if (neigh) {
 		ah = ipoib_path_ah(neigh->path);
 		if (!ah) {
@@ -755,7 +1304,7 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	if (unlikely(!ah))
 		return ipoib_neigh_defer(txq, skb, addr);
 	ipoib_stamp(&neigh->used);
-	if (unlikely(READ_ONCE(path->stale)))
+	if (unlikely(READ_ONCE(path->gen) != READ_ONCE(dev->port->path_gen)))
 		ipoib_path_refresh(path);
 	if (unlikely(proto != htons(ETH_P_IP)) &&
 	    ipoib_neigh_is_probe(skb, proto))
@@ -820,6 +1369,34 @@ unlock:
 	return ret;
 }
 
+/* Without a handle: it takes turns with the paths of the LID that has fewer. */
+static void ipoib_path_claim(struct ipoib_path *path, u16 lid)
+{
+	struct ipoib_path_source *source;
+
+	if (path->state == IPOIB_PATH_QUERY || path->state == IPOIB_PATH_DEAD ||
+	    path->source->lid == lid)
+		return;
+	source = ipoib_source_get(path->port, lid);
+	if (source->num < path->source->num)
+		ipoib_path_set_source(path, source);
+	else if (!source->num && source->lid)
+		ipoib_source_free(source);
+}
+
+/* Under the lock, so the state says whether the path is still there. */
+static void ipoib_path_heard_from(struct ipoib_path *path, u16 slid)
+{
+	lockdep_assert_held(&path->port->path_lock);
+	WRITE_ONCE(path->probed, 0);
+	if (!ipoib_path_ah(path)) {
+		ipoib_path_claim(path, slid);
+	} else if (path->state == IPOIB_PATH_VALID && path->dlid != slid &&
+		   ipoib_path_may_ask(jiffies, path->asked)) {
+		ipoib_path_ask(path);
+	}
+}
+
 /**
  * ipoib_path_learn - a peer was heard from a LID
  * @dev: interface
@@ -838,20 +1415,33 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 
 	rcu_read_lock();
 	neigh = rhashtable_lookup(&dev->neigh.table, addr, ipoib_neigh_params);
-	if (!neigh)
+	if (!neigh) {
+		ipoib_path_hear(port, addr, slid);
 		goto unlock;
+	}
 	if (neigh->link)
 		ipoib_link_heard(neigh->link);
 	path = neigh->path;
+	/* Mostly it is where we send to. */
+	if (rcu_access_pointer(path->ah) && READ_ONCE(path->dlid) == slid &&
+	    !READ_ONCE(path->probed))
+		goto unlock;
 	spin_lock(&port->path_lock);
-	path->probed = 0;
-	if (path->state == IPOIB_PATH_VALID &&
-	    be32_to_cpu(sa_path_get_dlid(&path->rec)) != slid &&
-	    ipoib_path_may_ask(jiffies, path->asked))
-		ipoib_path_ask(path);
+	ipoib_path_heard_from(path, slid);
 	spin_unlock(&port->path_lock);
 unlock:
 	rcu_read_unlock();
+}
+
+static bool ipoib_neigh_idle(const struct ipoib_neigh *neigh)
+{
+	const struct ipoib_path *path = neigh->path;
+
+	if (time_before(jiffies, READ_ONCE(neigh->used) + IPOIB_NEIGH_IDLE))
+		return false;
+	/* Somebody has to be there for packets that wait. */
+	return skb_queue_empty(&path->waiting) ||
+	       !list_is_singular(&path->neighs);
 }
 
 static void ipoib_neigh_gc(struct work_struct *work)
@@ -859,19 +1449,25 @@ static void ipoib_neigh_gc(struct work_struct *work)
 	struct ipoib_dev *dev =
 		container_of(work, struct ipoib_dev, neigh.gc.work);
 	struct ipoib_port *port = dev->port;
-	struct ipoib_neigh *neigh, *next;
+	struct ipoib_neigh *neigh;
 	struct ipoib_path *path;
+	u32 left;
 
 	spin_lock_bh(&port->path_lock);
-	list_for_each_entry_safe(neigh, next, &dev->neigh.list, entry) {
-		if (time_before(jiffies,
-				READ_ONCE(neigh->used) + IPOIB_NEIGH_IDLE))
+	for (left = dev->neigh.num; left && dev->neigh.num; left--) {
+		neigh = list_first_entry(&dev->neigh.list, struct ipoib_neigh,
+					 entry);
+		list_move_tail(&neigh->entry, &dev->neigh.list);
+		if (ipoib_neigh_idle(neigh)) {
+			path = neigh->path;
+			ipoib_neigh_remove(neigh);
+			ipoib_path_release(path);
+		}
+		if (left % IPOIB_WALK)
 			continue;
-		path = neigh->path;
-		if (path->users == 1 && !skb_queue_empty(&path->waiting))
-			continue;
-		ipoib_neigh_remove(dev, neigh);
-		ipoib_path_release(path);
+		spin_unlock_bh(&port->path_lock);
+		cond_resched();
+		spin_lock_bh(&port->path_lock);
 	}
 	if (!list_empty(&dev->neigh.list))
 		queue_delayed_work(ipoib_wq, &dev->neigh.gc, IPOIB_NEIGH_GC);
@@ -888,7 +1484,7 @@ static void ipoib_path_purge(struct ipoib_path *path, struct ipoib_dev *dev,
 		if (skb->dev != dev->ndev)
 			continue;
 		__skb_unlink(skb, &path->waiting);
-		path->waiting_bytes -= skb->len;
+		ipoib_path_count_waiting(path, -skb->truesize);
 		__skb_queue_tail(drop, skb);
 	}
 }
@@ -911,18 +1507,25 @@ void ipoib_neigh_open(struct ipoib_dev *dev)
 void ipoib_neigh_stop(struct ipoib_dev *dev)
 {
 	struct ipoib_port *port = dev->port;
-	struct ipoib_neigh *neigh, *next;
+	struct ipoib_neigh *neigh;
 	struct sk_buff_head drop;
 	struct ipoib_path *path;
 
 	__skb_queue_head_init(&drop);
 	spin_lock_bh(&port->path_lock);
 	dev->neigh.open = false;
-	list_for_each_entry_safe(neigh, next, &dev->neigh.list, entry) {
+	while (dev->neigh.num) {
+		neigh = list_first_entry(&dev->neigh.list, struct ipoib_neigh,
+					 entry);
 		path = neigh->path;
 		ipoib_path_purge(path, dev, &drop);
-		ipoib_neigh_remove(dev, neigh);
+		ipoib_neigh_remove(neigh);
 		ipoib_path_release(path);
+		if (dev->neigh.num % IPOIB_WALK)
+			continue;
+		spin_unlock_bh(&port->path_lock);
+		cond_resched();
+		spin_lock_bh(&port->path_lock);
 	}
 	spin_unlock_bh(&port->path_lock);
 	cancel_delayed_work_sync(&dev->neigh.gc);

@@ -32,6 +32,10 @@
  *						another hardware address: half of
  *						them with the GID of OWN and another
  *						QPN, half with a GID that nobody has
+ *	load inject FILE RATE SECONDS [AT LEN]...
+ *						the packet of standard input written
+ *						to FILE so often a second, random
+ *						in LEN bytes from AT
  *	load mark on|off			for tools/testing/bench/profile
  *
  * from network namespace NS1 to ADDRESS in NS2.  The result is one line of JSON.
@@ -754,6 +758,63 @@ static int forge(char **arg)
 	return 0;
 }
 
+/* ---- packets written to a file ------------------------------------------ */
+
+static __u64 random_next(__u64 *state)
+{
+	__u64 x = *state += 0x9e3779b97f4a7c15ULL;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+static void inject_random(char *packet, ssize_t size, char **arg, int num)
+{
+	static __u64 state;
+
+	if (!state)
+		state = now_ns();
+	for (int i = 0; i + 1 < num; i += 2) {
+		int at = atoi(arg[i]), end = at + atoi(arg[i + 1]);
+
+		if (at < 0 || end > size)
+			errx(1, "the packet has %zd bytes", size);
+		for (; at < end; at++)
+			packet[at] = random_next(&state);
+	}
+}
+
+/* In steps of a millisecond; what cannot be kept up with is left out. */
+static int inject(char **arg, int num)
+{
+	__u64 rate = strtoull(arg[1], NULL, 0), count = 0;
+	char *packet = tx_batch.octets[0];
+	__u64 begin, end, now, due;
+	int fd = open(arg[0], O_WRONLY | O_CLOEXEC);
+	ssize_t size = read(0, packet, MAX_SIZE);
+
+	if (fd < 0 || size <= 0)
+		err(1, "%s", arg[0]);
+	begin = now_ns();
+	end = begin + strtoull(arg[2], NULL, 0) * 1000000000;
+	for (now = begin; now < end; now = now_ns()) {
+		due = (now - begin) * rate / 1000000000;
+		for (int n = 0; count < due && n < 1000; n++, count++) {
+			inject_random(packet, size, arg + 3, num - 3);
+			if (write(fd, packet, size) != size)
+				err(1, "%s", arg[0]);
+			sent++;
+		}
+		if (count < due)
+			count = due;
+		else
+			usleep(1000);
+	}
+	printf("{\"sent\": %llu, \"ns\": %llu}\n", sent, now - begin);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 7 && !strcmp(argv[1], "udp"))
@@ -770,10 +831,13 @@ int main(int argc, char **argv)
 		return rr(argv + 2);
 	if (argc >= 7 && !strcmp(argv[1], "peers"))
 		return peers_run(argv + 2, argc - 6);
+	if (argc >= 5 && !strcmp(argv[1], "inject"))
+		return inject(argv + 2, argc - 2);
 	if (argc == 3 && !strcmp(argv[1], "mark")) {
 		mark(!strcmp(argv[2], "on"));
 		return 0;
 	}
 	errx(2, "load {udp|flood|windows|held|rr} NS1 NS2 ADDRESS ..., load forge ... "
 		"or load mark {on|off}");
+	errx(2, "load {udp|flood|rr} NS1 NS2 ADDRESS ..., load inject FILE ... or load mark {on|off}");
 }

@@ -1,0 +1,278 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Addresses that peers make up: memory is bounded, real peers get through."""
+
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import time
+
+from lib import (any_ends, bkg, defer, ends, hca, ip, ksft_eq, ksft_ge,
+                 ksft_gt, ksft_le, ksft_pr, ksft_true, main, neigh_flush, now,
+                 ping, ping_ok, read, slow, timeout, wait_until, write)
+from lib.capture import bth, deth, lrh
+from lib.connected import counter, counters, set_mode
+from lib.sa import alias_guids
+
+BOOT = {"hcas": 5, "ipoib": "ours", "needs": "load", "seconds": 180,
+        "mem": 1536, "hca": "gids=128"}
+
+TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+LOAD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build",
+                    "bench", "load")
+LIMIT = "/sys/module/ib_ipoib/parameters/max_neighbours"
+QKEY = 0x0b1b
+# Where in a forged packet the sender's address is: QPN, GUID
+HEAD = 8 + 12 + 8 + 4
+QPN, GUID = HEAD + 8 + 1, HEAD + 8 + 12
+# What Documentation/user-guide.rst says that one host can make another hold
+MEMORY = 4 << 20
+GUIDS = 0x021bd5bb00000000
+
+
+def fresh():
+    """Two ends; b remembers nobody but a."""
+    pair = ends()
+    pair.b.set("down")
+    pair.b.up()
+    pair.ready()
+    ping_ok(pair.b.ns, pair.a.v4)
+    return pair
+
+
+def request(pair, lladdr, slid=None, spa="10.0.0.77"):
+    """An ARP request to b, sent to it alone from a's LID or another."""
+    arp = struct.pack(">HHBBH", 32, 0x0800, 20, 4, 1) + lladdr + \
+        socket.inet_aton(spa) + bytes(20) + socket.inet_aton(pair.b.v4)
+    body = bth(pair.b.qpn()) + deth(QKEY, pair.a.qpn()) + \
+        struct.pack(">HH", 0x0806, 0) + arp
+    return lrh(pair.b.port.lid(), slid or pair.a.port.lid(),
+               (8 + len(body) + 4) // 4) + body
+
+
+def inject(pair, packet):
+    fd = os.open(f"{pair.b.port.dir}/inject", os.O_WRONLY)
+    try:
+        os.write(fd, packet)
+    finally:
+        os.close(fd)
+
+
+def flood(pair, packet, rate, seconds, *random):
+    """
+    Packets that arrive at b, with some octets random, in the background.  They
+    stand for another host's: what makes them leaves the CPU to the SM and to
+    the hosts that are measured.
+    """
+    path = "/run/flood-packet"
+    with open(path, "wb") as file:
+        file.write(packet)
+    words = " ".join(str(word) for word in random)
+    return bkg(f"exec nice {LOAD} inject {pair.b.port.dir}/inject {rate} "
+               f"{seconds} {words} < {path}", exit_wait=True, fail=True)
+
+
+def rate_of(background):
+    found = json.loads(background.stdout)
+    return found["sent"] * 10**9 // found["ns"]
+
+
+def slab():
+    """Octets of all objects, live or not, and of large allocations."""
+    lines = [line.split() for line in read("/proc/slabinfo").splitlines()[2:]]
+    large = re.search(r"Slab:\s+(\d+)", read("/proc/meminfo"))
+    return max(sum(int(words[2]) * int(words[3]) for words in lines),
+               int(large[1]) << 10)
+
+
+def newcomers():
+    """Two hosts on b's subnet that have never sent to it."""
+    pair = any_ends(hca(2).port(), hca(3).port(), ("h3", "h4"), net=5,
+                    keep=False)
+    for number, end in enumerate(pair, 33):
+        ip(f"addr add 10.0.0.{number}/24 dev {end.ifname}", ns=end.ns)
+    return pair.a, pair.b
+
+
+def first_contact(src, dst):
+    """Seconds to the first answer."""
+    begin = time.monotonic()
+    wait_until(lambda: ping(src.ns, dst, limit=3), 30, f"an answer of {dst}",
+               interval=0.01)
+    return time.monotonic() - begin
+
+
+@timeout(240)
+def test_forged_addresses():
+    """20,000 forged senders a second: little memory, real ones not delayed."""
+    pair = ends()
+    asks, asked = newcomers()
+    forged = request(pair, bytes(4) + pair.a.address()[4:])
+    before, queries = slab(), counter(pair.b, "path_queries")
+    most = 0
+    took = {}
+    begin = look = time.monotonic()
+    with flood(pair, forged, 20000, 30, QPN, 3, GUID, 8) as load:
+        while time.monotonic() < begin + 28:
+            if time.monotonic() > look:
+                most = max(most, slab() - before)
+                look += 2
+            passed = time.monotonic() - begin
+            if passed > 8 and "asks" not in took:
+                took["asks"] = first_contact(asks, pair.b.v4)
+            if passed > 16 and "asked" not in took:
+                took["asked"] = first_contact(pair.b, "10.0.0.34")
+            time.sleep(0.2)
+        load.stop(slow(20))
+    stats = counters(pair.b)
+    ksft_pr(f"{rate_of(load)} forged requests a second, "
+            f"{stats['path_queries'] - queries} queries, {most >> 10} KiB; "
+            f"first answer to a new peer after {took['asks']:.3f} s, "
+            f"of a new peer after {took['asked']:.3f} s")
+    ksft_true(asked.carrier())
+    ksft_le(most, MEMORY, "octets")
+    for name, seconds in took.items():
+        ksft_le(seconds, slow(1), f"seconds, {name}")
+    ksft_gt(stats["path_evicted"], 0)
+    # 256, and those whose LID got lost on the way
+    ksft_le(stats["path_unresolved"], 1000)
+    ksft_le(stats["neighbours"], 1000)
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+def test_forged_qpns():
+    """Senders that differ in their QPN only: as many as a GID may have."""
+    pair = fresh()
+    ping_ok(pair.a.ns, pair.b.v4)
+    before = counters(pair.b)
+    with flood(pair, request(pair, pair.a.address()), 5000, 2, QPN, 3) as load:
+        load.stop(slow(10))
+    stats = counters(pair.b)
+    ksft_pr(f"{rate_of(load)} a second, {stats['neighbours']} neighbours")
+    ksft_gt(stats["neigh_evicted"], before["neigh_evicted"])
+    ksft_le(stats["neighbours"] - before["neighbours"], 257)
+    ksft_le(stats["path_unresolved"] - before["path_unresolved"], 0)
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+def test_limit():
+    """max_neighbours holds, and who is in use stays."""
+    write(LIMIT, "100")
+    defer(write, LIMIT, "32768")
+    pair = fresh()
+    forged = request(pair, bytes(4) + pair.a.address()[4:])
+    queries = counter(pair.b, "path_queries")
+    with flood(pair, forged, 500, 3, QPN, 3, GUID, 8) as load:
+        ping_ok(pair.a.ns, pair.b.v4, count=20)
+        load.stop(slow(10))
+    stats = counters(pair.b)
+    ksft_le(stats["neighbours"], 100)
+    ksft_gt(stats["neigh_evicted"], 0)
+    ksft_eq(stats["neigh_refused"], 0)
+    ksft_gt(stats["path_queries"], queries)
+
+
+def path_file(end):
+    return f"/sys/kernel/debug/ipoib/{end.ifname}_path"
+
+
+def path_state(src, dst):
+    """State of the path from an end to another one."""
+    text = read(path_file(src))
+    gid = dst.address()[4:].hex(":", 2)
+    found = re.search(rf"GID: {gid}\n.*\n\s*state:\s+(\w+)", text)
+    return found and found[1]
+
+
+@timeout(120)
+def test_asked_once():
+    """A path that is asked for again when an event comes is not asked twice."""
+    pair = fresh()
+    ping_ok(pair.b.ns, pair.a.v4)
+    fault = pair.b.port.fault("sa_drop", 1)
+    failures = counter(pair.b, "path_failures")
+    pair.b.port.event("client_reregister")
+    wait_until(lambda: ping(pair.b.ns, pair.a.v4, limit=0.2) and
+               path_state(pair.b, pair.a) != "valid", 10, "the SA is asked")
+    # Then it waits for two seconds at least.
+    wait_until(lambda: counter(pair.b, "path_failures") >= failures + 4 and
+               path_state(pair.b, pair.a) == "backoff", 30, "back-off")
+    fault.exec()
+    queries = counter(pair.b, "path_queries")
+    pair.b.port.event("client_reregister")
+    wait_until(lambda: path_state(pair.b, pair.a) == "valid", 10, "an answer")
+    end = now() + 2
+    while now() < end:
+        ping_ok(pair.b.ns, pair.a.v4)
+    ksft_eq(counter(pair.b, "path_queries") - queries, 1, "queries")
+
+
+def sender(pair, addresses, stop):
+    """A process that sends to all of them in turn."""
+    sock = pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    pid = os.fork()
+    if pid:
+        sock.close()
+        return pid
+    try:
+        while not os.path.exists(stop):
+            for address in addresses:
+                try:
+                    sock.sendto(b"x" * 64, (address, 9))
+                except OSError:
+                    pass
+    finally:
+        os._exit(0)  # pylint: disable=protected-access
+
+
+@timeout(300)
+def test_released_paths():
+    """1000 neighbours come and go while their paths are asked for again."""
+    pair = fresh()
+    guids = [GUIDS + number for number in range(1, 101)]
+    alias_guids(pair.a.port, guids)
+    prefix = pair.a.address()[:12]
+    batch, addresses = [], []
+    for number in range(1000):
+        lladdr = b"\x80" + struct.pack(">I", 0x100 + number // 100)[1:] + \
+            prefix[4:] + struct.pack(">Q", guids[number % 100])
+        addresses.append(f"10.0.{100 + number // 250}.{1 + number % 250}")
+        batch.append(f"neigh replace {addresses[-1]} lladdr {lladdr.hex(':')} "
+                     f"nud permanent dev {pair.b.ifname}")
+    ip(f"addr add 10.0.100.254/22 dev {pair.b.ifname}", ns=pair.b.ns)
+    defer(ip, f"addr del 10.0.100.254/22 dev {pair.b.ifname}", ns=pair.b.ns)
+    subprocess.run(["ip", "-n", pair.b.ns.name, "-batch", "-"], check=True,
+                   input="\n".join(batch) + "\n", text=True,
+                   timeout=slow(30))
+    defer(ip, ["neigh", "flush", "dev", pair.b.ifname, "nud", "all"],
+          ns=pair.b.ns)
+    defer(set_mode, pair.b, "datagram")
+    stop = f"/run/stop-{os.getpid()}"
+    pids = [sender(pair, addresses, stop) for _ in range(2)]
+    try:
+        wait_until(lambda: read(path_file(pair.b)).count("valid") >= 100, 60,
+                   "100 paths")
+        begin, rounds = time.monotonic(), 0
+        while time.monotonic() < begin + 60:
+            for mode in ("connected", "datagram"):
+                for _ in range(5):
+                    pair.b.port.event("client_reregister")
+                    time.sleep(0.02)
+                set_mode(pair.b, mode)
+            rounds += 1
+    finally:
+        with open(stop, "w", encoding="ascii"):
+            pass
+        for pid in pids:
+            os.waitpid(pid, 0)
+        os.unlink(stop)
+    ksft_pr(f"{rounds} rounds")
+    neigh_flush(pair.b)
+    pair.wait_ping(20)
+
+
+if __name__ == "__main__":
+    main(globals())
