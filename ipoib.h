@@ -741,6 +741,9 @@ struct ipoib_path_key {
  * @asked: jiffies of the last query
  * @probed: jiffies of the last probe of the stack that nothing answered yet,
  *	0 if there is none
+ * @heard: LID that the peer was heard from and the SA is asked about, 0: none
+ * @denied: the last such LID that the SA denied
+ * @denials: how often, since its answer last changed
  * @failures: since the last answer
  * @rcu: frees it
  */
@@ -769,6 +772,9 @@ struct ipoib_path {
 	unsigned long retry;
 	unsigned long asked;
 	unsigned long probed;
+	u16 heard;
+	u16 denied;
+	u32 denials;
 	u32 failures;
 	struct rcu_head rcu;
 };

@@ -655,6 +655,21 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 		ipoib_path_set_source(path, &port->path_fresh);
 }
 
+/* What the answer says of the LID that the peer was heard from. */
+static void ipoib_path_judge(struct ipoib_path *path, u32 dlid)
+{
+	if (dlid != path->dlid) {
+		path->denials = 0;
+		path->denied = 0;
+	}
+	if (path->heard && path->heard != dlid) {
+		path->denied = path->heard;
+		path->denials++;
+	}
+	path->heard = 0;
+	WRITE_ONCE(path->dlid, dlid);
+}
+
 static void ipoib_path_succeeded(struct ipoib_path *path,
 				 struct sa_path_rec *rec, struct ipoib_ah *ah,
 				 struct ipoib_ah **old,
@@ -662,7 +677,7 @@ static void ipoib_path_succeeded(struct ipoib_path *path,
 {
 	path->rec = *rec;
 	path->failures = 0;
-	WRITE_ONCE(path->dlid, be32_to_cpu(sa_path_get_dlid(rec)));
+	ipoib_path_judge(path, be32_to_cpu(sa_path_get_dlid(rec)));
 	*old = rcu_replace_pointer(path->ah, ah,
 				   lockdep_is_held(&path->port->path_lock));
 	ipoib_path_move(path, IPOIB_PATH_VALID, 0);
@@ -1369,6 +1384,15 @@ unlock:
 	return ret;
 }
 
+/* Who is to be believed?  Not a LID that the SA has just denied. */
+static bool ipoib_path_believes(const struct ipoib_path *path, u16 slid)
+{
+	unsigned long delay = ipoib_path_deny_delay(path->denials,
+						    slid == path->denied);
+
+	return time_after(jiffies, path->asked + delay);
+}
+
 /* Without a handle: it takes turns with the paths of the LID that has fewer. */
 static void ipoib_path_claim(struct ipoib_path *path, u16 lid)
 {
@@ -1392,7 +1416,8 @@ static void ipoib_path_heard_from(struct ipoib_path *path, u16 slid)
 	if (!ipoib_path_ah(path)) {
 		ipoib_path_claim(path, slid);
 	} else if (path->state == IPOIB_PATH_VALID && path->dlid != slid &&
-		   ipoib_path_may_ask(jiffies, path->asked)) {
+		   ipoib_path_believes(path, slid)) {
+		path->heard = slid;
 		ipoib_path_ask(path);
 	}
 }

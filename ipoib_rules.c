@@ -176,6 +176,22 @@ unsigned long ipoib_path_delay(u32 failures)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_delay);
 
 /**
+ * ipoib_path_deny_delay - when to ask again because of a LID a peer shows
+ * @denials: times that the SA denied such a LID
+ * @same: it is the LID that the SA denied last
+ *
+ * Anybody can send a packet that claims to be a peer's.  A change of LID that
+ * the SA knows of is found after 16 s at most all the same.
+ */
+unsigned long ipoib_path_deny_delay(u32 denials, bool same)
+{
+	unsigned long most = same ? IPOIB_PATH_DENY_MAX : IPOIB_BACKOFF_MAX;
+
+	return min((unsigned long)IPOIB_PATH_FRESH << min(denials, 9U), most);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_deny_delay);
+
+/**
  * ipoib_mcast_delay - when to join a group again
  * @failures: in a row before this one
  * @broadcast: the group is the link itself, without which there is nothing:

@@ -144,6 +144,11 @@ static inline bool ipoib_path_may_ask(unsigned long now, unsigned long asked)
 	return time_after(now, asked + IPOIB_PATH_FRESH);
 }
 
+/* Longest that a peer heard from a LID that the SA denied is not believed. */
+#define IPOIB_PATH_DENY_MAX	(300 * HZ)
+
+unsigned long ipoib_path_deny_delay(u32 denials, bool same);
+
 /**
  * ipoib_path_doubtful - does a probe @now mean that the last was not answered?
  * @now: jiffies

@@ -1308,6 +1308,26 @@ static void test_path_may_ask(struct kunit *test)
 	}
 }
 
+static void test_path_deny_delay(struct kunit *test)
+{
+	unsigned long other, same, last = 0;
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_path_deny_delay(0, false), HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_path_deny_delay(0, true), HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_path_deny_delay(3, true), 8 * HZ);
+	for (n = 0; n < 100; n++) {
+		other = ipoib_path_deny_delay(n, false);
+		same = ipoib_path_deny_delay(n, true);
+		KUNIT_EXPECT_GE(test, same, last);
+		KUNIT_EXPECT_GE(test, same, other);
+		KUNIT_EXPECT_LE(test, other, 16 * HZ);
+		KUNIT_EXPECT_LE(test, same, 300 * HZ);
+		last = same;
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_path_deny_delay(U32_MAX, true), 300 * HZ);
+}
+
 static void test_path_doubtful(struct kunit *test)
 {
 	u32 i;
@@ -1731,6 +1751,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_delay_spread),
 	KUNIT_CASE(test_rc_bufs),
 	KUNIT_CASE(test_path_may_ask),
+	KUNIT_CASE(test_path_deny_delay),
 	KUNIT_CASE(test_path_doubtful),
 	KUNIT_CASE(test_tx_idle),
 	KUNIT_CASE(test_ring_free),

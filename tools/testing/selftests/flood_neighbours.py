@@ -175,6 +175,25 @@ def test_limit():
     ksft_gt(stats["path_queries"], queries)
 
 
+@timeout(90)
+def test_denied_lid():
+    """ARP that claims a peer's address from a wrong LID: the SA is left alone."""
+    pair = fresh()
+    ping_ok(pair.a.ns, pair.b.v4)
+    forged = request(pair, pair.a.address(), slid=hca(4).port().lid(),
+                     spa=pair.a.v4)
+    queries = counter(pair.b, "path_queries")
+    begin = time.monotonic()
+    while time.monotonic() < begin + 16:
+        inject(pair, forged)
+        time.sleep(0.2)
+    queries = counter(pair.b, "path_queries") - queries
+    ksft_pr(f"{queries} queries in 16 s")
+    ksft_ge(queries, 1, "the SA is asked at first")
+    ksft_le(queries, 6, "but not each time")
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
 def path_file(end):
     return f"/sys/kernel/debug/ipoib/{end.ifname}_path"
 
