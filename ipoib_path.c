@@ -1462,7 +1462,8 @@ static bool ipoib_neigh_idle(const struct ipoib_neigh *neigh)
 {
 	const struct ipoib_path *path = neigh->path;
 
-	if (time_before(jiffies, READ_ONCE(neigh->used) + IPOIB_NEIGH_IDLE))
+	if (time_before(jiffies, READ_ONCE(neigh->used) + IPOIB_NEIGH_IDLE) ||
+	    ipoib_neigh_connected(neigh))
 		return false;
 	/* Somebody has to be there for packets that wait. */
 	return skb_queue_empty(&path->waiting) ||

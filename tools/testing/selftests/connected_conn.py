@@ -4,17 +4,18 @@
 
 import re
 import threading
+import time
 
 from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, ip, ksft_eq,
-                 ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, main,
-                 neigh_flush, now, ping, ping_ok, port, read, slow,
+                 ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
+                 main, neigh_flush, now, ping, ping_ok, port, read, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, connected_ends, counter,
                            counters, established, set_mode, to_datagram,
                            wait_connected)
 from lib.traffic import SO_SNDBUFFORCE, _addr, udp_send
 
-BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 180}
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 340}
 
 MIB = 1 << 20
 IDLE = "/sys/module/ib_ipoib/parameters/conn_idle_timeout"
@@ -430,6 +431,26 @@ def test_idle():
     write(IDLE, old)
     ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(3))
     wait_connected(pair.a, pair.b)
+
+
+@timeout(400)
+def test_idle_kept():
+    """Without a time-out a connection stays, however long nobody uses it."""
+    pair = connected_ends()
+    write(IDLE, "0")
+    defer(write, IDLE, "300")
+    before = [counters(end) for end in pair]
+    # Neighbours that nobody used for 120 s are looked for each 30 s.
+    end = now() + 160
+    while now() < end:
+        time.sleep(1)
+        ksft_true(established(pair.a, "us"), "the connection is there")
+    after = [counters(end) for end in pair]
+    for name in ("conn_opened", "conn_closed_by_peer", "conn_closed_idle",
+                 "conn_active"):
+        ksft_eq([table[name] for table in after],
+                [table[name] for table in before], name)
+    ping_ok(pair.a.ns, pair.b.v4, size=30000)
 
 
 @timeout(90)
