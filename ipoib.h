@@ -956,6 +956,7 @@ struct ipoib_mcasts {
  * @guid: the administrator's choice among the port's GUIDs, 0: the first
  * @local_gid: GID in use, as last read from the port (path_lock to write)
  * @mcast_mtu: IP MTU of the broadcast group
+ * @tclass: its traffic class, which the link's paths have, too
  * @admin_mtu: MTU the administrator asked for
  * @ud_mtu: largest MTU of datagrams on this port
  * @rx: what was received, by channel, each written by that one's NAPI
@@ -989,6 +990,7 @@ struct ipoib_dev {
 	__be64 guid;
 	union ib_gid local_gid;
 	u32 mcast_mtu;
+	u8 tclass;
 	u32 admin_mtu;
 	u32 ud_mtu;
 	struct ipoib_count rx[IPOIB_MAX_CHANNELS];

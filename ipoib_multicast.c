@@ -498,6 +498,7 @@ static int ipoib_mcast_set_link(struct ipoib_dev *dev,
 	if (mtu < 0)
 		return mtu;
 	WRITE_ONCE(dev->mcast_mtu, mtu);
+	WRITE_ONCE(dev->tclass, rec->traffic_class);
 	WRITE_ONCE(dev->ud.max_len, mtu + IPOIB_ENCAP_LEN);
 	ipoib_port_use_len(dev->port, mtu + IPOIB_ENCAP_LEN);
 	return ipoib_ud_set_qkey(dev, be32_to_cpu(rec->qkey));

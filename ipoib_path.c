@@ -594,6 +594,7 @@ static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev, const u8 *addr,
 	struct ipoib_path_key key = {
 		.sgid = dev->local_gid,
 		.pkey = cpu_to_be16(dev->pkey),
+		.tclass = READ_ONCE(dev->tclass),
 	};
 	struct ipoib_path *path;
 	u16 lid;
