@@ -79,8 +79,10 @@ static inline void ipoib_stamp(unsigned long *stamp)
 #define IPOIB_WC_BATCH		16	/* completions taken in one poll */
 #define IPOIB_POST_BATCH	16U	/* work requests posted in one chain */
 
-/* Room before a datagram, so that the IP header stands on a cache line. */
-#define IPOIB_RX_PAD		(NET_SKB_PAD - IPOIB_GRH_LEN - IPOIB_ENCAP_LEN)
+/* Room before @len bytes, so that what follows them stands on a cache line. */
+#define IPOIB_PAD(len)		(NET_SKB_PAD - (len) % NET_SKB_PAD)
+/* Room before a datagram, so that the IP header does. */
+#define IPOIB_RX_PAD		IPOIB_PAD(IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)
 #define IPOIB_RX_BUFS		3	/* most that a receive is made of */
 
 /**

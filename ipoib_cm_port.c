@@ -17,7 +17,7 @@
 #include "ipoib.h"
 #include "ipoib_cm.h"
 
-#define IPOIB_RC_PAD		(NET_SKB_PAD - IPOIB_ENCAP_LEN)
+#define IPOIB_RC_PAD		IPOIB_PAD(IPOIB_ENCAP_LEN)
 #define IPOIB_RC_HEAD		4096	/* first buffer, all in all */
 #define IPOIB_RC_SRQ_FIRST	16	/* receives that an SRQ starts with */
 #define IPOIB_RC_RXQ_FIRST	6	/* and a queue of a connection's own */
@@ -28,6 +28,9 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 	struct ipoib_rx_format *format = &rx->format;
 	u32 large, i, left = IPOIB_CM_MSG_MAX;
 
+	/* In front of the packet stands a link-layer address. */
+	BUILD_BUG_ON(IPOIB_RC_PAD >= NET_SKB_PAD);
+	BUILD_BUG_ON(IPOIB_RC_PAD < INFINIBAND_ALEN);
 	format->num = ipoib_rc_bufs(max_sge, &large);
 	format->pad = IPOIB_RC_PAD;
 	format->pool[0] = rx->ch->pool;

@@ -331,6 +331,9 @@ struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
 static void ipoib_channel_set_format(struct ipoib_channel *ch,
 				     struct ipoib_rx_format *format, u32 head)
 {
+	/* In front of the packet stands a link-layer address. */
+	BUILD_BUG_ON(IPOIB_RX_PAD >= NET_SKB_PAD);
+	BUILD_BUG_ON(IPOIB_RX_PAD + IPOIB_GRH_LEN < INFINIBAND_ALEN);
 	format->pad = IPOIB_RX_PAD;
 	format->len[0] = IPOIB_GRH_LEN + head;
 	format->size[0] = ipoib_rx_head_size(format->pad + format->len[0]);
