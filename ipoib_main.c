@@ -773,8 +773,10 @@ static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
 static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
 {
 	ndev->hw_features = ipoib_datagram_offloads(ca);
-	ndev->features = ndev->hw_features | NETIF_F_HIGHDMA |
-			 NETIF_F_VLAN_CHALLENGED;
+	ndev->features = ndev->hw_features | NETIF_F_VLAN_CHALLENGED;
+	/* Packets are cut here by the addresses that their pages have. */
+	if (!IS_ENABLED(CONFIG_HIGHMEM))
+		ndev->features |= NETIF_F_HIGHDMA;
 }
 
 /* From the port, and from whoever made the net_device with an MTU. */
