@@ -1058,8 +1058,8 @@ void ipoib_port_destroy(struct ipoib_port *port);
 void ipoib_port_put(struct ipoib_port *port);
 void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
-struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
-				     u32 size, bool dma);
+int ipoib_channel_pool(struct ipoib_channel *ch, struct page_pool **result,
+		       u32 page, u32 keep, bool dma);
 const struct ipoib_rx_format *
 ipoib_channel_format(const struct ipoib_channel *ch);
 void ipoib_port_use_len(struct ipoib_port *port, u32 len);

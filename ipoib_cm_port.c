@@ -12,6 +12,7 @@
  * Objects: struct ipoib_cm_port, struct ipoib_cm_rx, struct ipoib_conn.rxq.
  * Lock: ipoib_port.lock for the users of the first two.
  */
+#include <linux/sizes.h>
 #include <net/page_pool/helpers.h>
 
 #include "ipoib.h"
@@ -21,7 +22,7 @@
 #define IPOIB_RC_HEAD		4096	/* first buffer, all in all */
 #define IPOIB_RC_SRQ_FIRST	16	/* receives that an SRQ starts with */
 #define IPOIB_RC_RXQ_FIRST	6	/* and a queue of a connection's own */
-#define IPOIB_RC_POOL		128	/* pages kept for another message */
+#define IPOIB_RC_POOL		SZ_4M	/* kept for other messages */
 
 static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 {
@@ -117,10 +118,8 @@ static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 		return ERR_PTR(-ENOMEM);
 	rx->ch = ch;
 	ipoib_rc_bufs(max_sge, &large);
-	rx->pool = ipoib_channel_pool(ch, get_order(large), IPOIB_RC_POOL,
-				      true);
-	if (IS_ERR(rx->pool)) {
-		ret = PTR_ERR(rx->pool);
+	ret = ipoib_channel_pool(ch, &rx->pool, large, IPOIB_RC_POOL, true);
+	if (ret) {
 		kvfree(rx);
 		return ERR_PTR(ret);
 	}

@@ -15,14 +15,16 @@
  * QPs of a channel share; it nests inside ipoib_dev.lock.
  */
 #include <linux/rhashtable.h>
+#include <linux/sizes.h>
 #include <net/page_pool/helpers.h>
 
 #include "ipoib.h"
 #include "ipoib_drain.h"
 #include "ipoib_trace.h"
 
-#define IPOIB_POOL_ORDER	3
-#define IPOIB_POOL_PAGES	256
+#define IPOIB_POOL_PAGE		SZ_32K	/* heads are fragments of such */
+#define IPOIB_POOL_BYTES	SZ_8M	/* kept for other heads */
+#define IPOIB_SMALL_BYTES	SZ_1M	/* and for small packets */
 #define IPOIB_BARRIER_WARN	HZ
 /* An HCA of less CQs or QPs than these for each CPU is not spread over all. */
 #define IPOIB_SCARCE		16
@@ -302,29 +304,38 @@ static int ipoib_channel_srq(struct ipoib_channel *ch)
 /**
  * ipoib_channel_pool - make a page pool for receives
  * @ch: channel whose NAPI takes from it
- * @order: of its pages
- * @size: how many it keeps at most for another use
+ * @result: the pool, not touched if there is none
+ * @page: bytes of its pages, at least
+ * @keep: bytes that it keeps for another use, at most
  * @dma: the HCA writes to them
- * Return: pool or ERR_PTR()
+ *
+ * Context: process.
+ * Return: 0 or -errno
  */
-struct page_pool *ipoib_channel_pool(struct ipoib_channel *ch, u32 order,
-				     u32 size, bool dma)
+int ipoib_channel_pool(struct ipoib_channel *ch, struct page_pool **result,
+		       u32 page, u32 keep, bool dma)
 {
 	struct ib_device *ca = ch->port->ca;
+	u32 order = get_order(page);
 	struct page_pool_params params = {
 		.order = order,
-		.pool_size = size,
+		.pool_size = max(keep >> (PAGE_SHIFT + order), 1U),
 		.nid = NUMA_NO_NODE,
 		.napi = &ch->napi,
 		.dma_dir = DMA_FROM_DEVICE,
 		.max_len = PAGE_SIZE << order,
 	};
+	struct page_pool *pool;
 
 	if (dma && !ib_uses_virt_dma(ca)) {
 		params.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV;
 		params.dev = ca->dma_device;
 	}
-	return page_pool_create(&params);
+	pool = page_pool_create(&params);
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	*result = pool;
+	return 0;
 }
 
 /* A head that takes so much, and a tail for what a datagram has beyond it. */
@@ -390,6 +401,27 @@ void ipoib_port_use_len(struct ipoib_port *port, u32 len)
 	mutex_unlock(&port->lock);
 }
 
+static void ipoib_channel_drop_pools(struct ipoib_channel *ch)
+{
+	page_pool_destroy(ch->small);
+	page_pool_destroy(ch->pool);
+	ch->small = NULL;
+	ch->pool = NULL;
+}
+
+static int ipoib_channel_make_pools(struct ipoib_channel *ch)
+{
+	int ret;
+
+	ret = ipoib_channel_pool(ch, &ch->pool, IPOIB_POOL_PAGE,
+				 IPOIB_POOL_BYTES, true);
+	ret = ret ?: ipoib_channel_pool(ch, &ch->small, PAGE_SIZE,
+					IPOIB_SMALL_BYTES, false);
+	if (ret)
+		ipoib_channel_drop_pools(ch);
+	return ret;
+}
+
 /**
  * ipoib_channel_receive - have a channel able to receive
  * @ch: channel
@@ -402,45 +434,35 @@ void ipoib_port_use_len(struct ipoib_port *port, u32 len)
 int ipoib_channel_receive(struct ipoib_channel *ch)
 {
 	struct ipoib_port *port = ch->port;
-	struct page_pool *pool, *small;
 	int ret;
 
 	lockdep_assert_held(&port->lock);
 	if (ch->pool)
 		return 0;
-	pool = ipoib_channel_pool(ch, IPOIB_POOL_ORDER, IPOIB_POOL_PAGES, true);
-	if (IS_ERR(pool))
-		return PTR_ERR(pool);
-	small = ipoib_channel_pool(ch, 0, IPOIB_POOL_PAGES, false);
-	if (IS_ERR(small)) {
-		page_pool_destroy(pool);
-		return PTR_ERR(small);
-	}
+	/* A page pool is destroyed, if it must be, while its NAPI pauses. */
 	ipoib_channel_pause(ch);
-	ch->pool = pool;
-	ch->small = small;
+	ret = ipoib_channel_make_pools(ch);
+	if (ret)
+		goto resume;
 	ipoib_channel_set_format(ch, &ch->split, ipoib_rx_head_len(port->mtu));
 	ipoib_channel_set_format(ch, &ch->whole, port->mtu);
 	ret = ipoib_rxq_alloc(&ch->rxq, ch, ipoib_channel_format(ch),
 			      port->srq_size, port->rx_pending);
 	if (ret)
-		goto err_pool;
+		goto err_pools;
 	ret = ipoib_channel_srq(ch);
 	if (ret)
 		goto err_rxq;
+resume:
 	ipoib_channel_resume(ch);
-	return 0;
+	return ret;
 
 err_rxq:
 	ipoib_rxq_free(&ch->rxq);
 	memset(&ch->rxq, 0, sizeof(ch->rxq));
-err_pool:
-	page_pool_destroy(small);
-	page_pool_destroy(pool);
-	ch->small = NULL;
-	ch->pool = NULL;
-	ipoib_channel_resume(ch);
-	return ret;
+err_pools:
+	ipoib_channel_drop_pools(ch);
+	goto resume;
 }
 
 /**
@@ -534,10 +556,7 @@ static void ipoib_channel_destroy(struct ipoib_channel *ch)
 	ipoib_cq_destroy_all(&ch->tx_cqs);
 	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
-	if (ch->pool) {
-		page_pool_destroy(ch->small);
-		page_pool_destroy(ch->pool);
-	}
+	ipoib_channel_drop_pools(ch);
 	kfree(ch);
 }
 
