@@ -83,7 +83,7 @@ static inline void ipoib_stamp(unsigned long *stamp)
 #define IPOIB_PAD(len)		(NET_SKB_PAD - (len) % NET_SKB_PAD)
 /* Room before a datagram, so that the IP header does. */
 #define IPOIB_RX_PAD		IPOIB_PAD(IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)
-#define IPOIB_RX_BUFS		3	/* most that a receive is made of */
+#define IPOIB_RX_BUFS		4	/* most that a receive is made of */
 
 /**
  * struct ipoib_rx_format - what the receives of a queue are made of
@@ -91,23 +91,29 @@ static inline void ipoib_stamp(unsigned long *stamp)
  * The first buffer becomes the linear part of an skb, the others pages of it;
  * what a packet does not reach stays in its slot.
  *
- * @num: buffers
- * @pad: octets left free before the first
+ * @num: most buffers
+ * @pad: bytes left free before the first
+ * @total: bytes the HCA may write, in as many buffers as that takes
  * @pool: where each comes from
- * @size: octets to allocate
- * @len: octets the HCA may write
+ * @size: bytes to allocate
+ * @len: bytes the HCA may write
+ * @cut: those behind the first are whole pages, and what a packet leaves of one
+ *	is used again
  */
 struct ipoib_rx_format {
 	u32 num;
 	u32 pad;
+	u32 total;
 	struct page_pool *pool[IPOIB_RX_BUFS];
 	u32 size[IPOIB_RX_BUFS];
 	u32 len[IPOIB_RX_BUFS];
+	bool cut;
 };
 
 /**
  * struct ipoib_rx_slot - the buffers of a receive
- * @buf: where the HCA writes; NULL while there is no buffer
+ * @buf: where the HCA writes; NULL while there is no buffer.  Where pages are
+ *	cut, the second alone may be the rest of one
  * @format: what they are like; NULL while there are none
  * @posted: the HCA may write into them
  */
@@ -127,7 +133,6 @@ struct ipoib_rx_slot {
  * @qp: the QP they are posted to when there is no SRQ
  * @ch: channel whose NAPI serves it
  * @format: what its next receives are made of, written by anybody
- * @linked: format that @wr and @sge are prepared for
  * @slots: @size receives; the work request id is the index
  * @free: stack of slots that are not posted
  * @nfree: entries on @free
@@ -138,7 +143,7 @@ struct ipoib_rx_slot {
  * @taken: receives completed since the last poll ended
  * @elastic: grows when a single poll takes much of it
  * @dirty: entry in the channel's list of queues to refill before the poll ends
- * @wr: chain of requests, linked once for each format
+ * @wr: chain of requests, linked once
  * @sge: their buffers
  */
 struct ipoib_rxq {
@@ -146,7 +151,6 @@ struct ipoib_rxq {
 	struct ib_qp *qp;
 	struct ipoib_channel *ch;
 	const struct ipoib_rx_format *format;
-	const struct ipoib_rx_format *linked;
 	struct ipoib_rx_slot *slots;
 	u16 *free;
 	u32 nfree;

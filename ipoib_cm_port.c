@@ -27,7 +27,7 @@
 static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 {
 	struct ipoib_rx_format *format = &rx->format;
-	u32 large, i, left = IPOIB_CM_MSG_MAX;
+	u32 large, i;
 
 	/* In front of the packet stands a link-layer address. */
 	BUILD_BUG_ON(IPOIB_RC_PAD >= NET_SKB_PAD);
@@ -37,22 +37,15 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 	format->pool[0] = rx->ch->pool;
 	format->size[0] = format->num > 1 ? IPOIB_RC_HEAD : large;
 	format->len[0] = format->size[0] - ipoib_rx_head_size(IPOIB_RC_PAD);
-	left -= format->len[0];
+	format->total = format->len[0];
 	for (i = 1; i < format->num; i++) {
 		format->pool[i] = rx->pool;
 		format->size[i] = large;
-		format->len[i] = min(left, large);
-		left -= format->len[i];
+		format->len[i] = large;
+		format->total += large;
 	}
-}
-
-static u32 ipoib_cm_rx_max_msg(const struct ipoib_cm_rx *rx)
-{
-	u32 i, len = 0;
-
-	for (i = 0; i < rx->format.num; i++)
-		len += rx->format.len[i];
-	return len;
+	format->total = min_t(u32, format->total, IPOIB_CM_MSG_MAX);
+	format->cut = format->num == IPOIB_RX_BUFS;
 }
 
 static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
@@ -158,7 +151,7 @@ static struct ipoib_cm_port *ipoib_cm_port_create(struct ipoib_port *port)
 		kfree(cm);
 		return ERR_CAST(rx);
 	}
-	cm->max_msg = ipoib_cm_rx_max_msg(rx);
+	cm->max_msg = rx->format.total;
 	cm->rx[0] = rx;
 	return cm;
 }

@@ -27,6 +27,8 @@
 #include "ipoib_trace.h"
 
 #define IPOIB_COPYBREAK		256
+#define IPOIB_RX_CUT		256U	/* parts of a page end at multiples */
+#define IPOIB_RX_REST		4096U	/* less of a page is not worth keeping */
 #define IPOIB_ADAPT_PACKETS	64	/* received between two looks */
 /* Batches of send completions that a poll takes from a CQ before it receives. */
 #define IPOIB_REAP_BATCHES	8
@@ -67,6 +69,15 @@ static void *ipoib_rx_alloc(struct page_pool *pool, u32 size)
 	return likely(page) ? page_address(page) + offset : NULL;
 }
 
+static void *ipoib_rx_buf_alloc(const struct ipoib_rx_format *format, u32 i)
+{
+	void *va = ipoib_rx_alloc(format->pool[i], format->size[i]);
+
+	if (unlikely(!va))
+		return NULL;
+	return i ? va : va + format->pad;
+}
+
 static void ipoib_rx_slot_free(struct ipoib_rx_slot *slot)
 {
 	const struct ipoib_rx_format *format = slot->format;
@@ -81,24 +92,46 @@ static void ipoib_rx_slot_free(struct ipoib_rx_slot *slot)
 	}
 }
 
-static bool ipoib_rx_slot_fill(const struct ipoib_rx_format *format,
-			       struct ipoib_rx_slot *slot)
+/* Bytes of a buffer that the HCA may write. */
+static u32 ipoib_rx_room(const struct ipoib_rx_format *format, const void *va,
+			 u32 i)
 {
-	void *va;
-	u32 i;
+	/* A page of which a packet may have taken the first part. */
+	if (i && format->cut)
+		return format->size[i] -
+		       ((uintptr_t)va & (format->size[i] - 1));
+	return format->len[i];
+}
+
+static void ipoib_rx_set_sge(struct ipoib_channel *ch, struct ib_sge *sge,
+			     void *va, u32 len)
+{
+	sge->addr = ipoib_rx_addr(ch, va);
+	sge->length = len;
+}
+
+/* Give a slot the buffers that it lacks, and describe them to the HCA. */
+static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
+			       struct ipoib_rx_slot *slot,
+			       const struct ipoib_rx_format *format,
+			       struct ib_recv_wr *wr, struct ib_sge *sge)
+{
+	u32 i, n, left = format->total;
 
 	if (unlikely(slot->format != format)) {
 		ipoib_rx_slot_free(slot);
 		slot->format = format;
 	}
-	for (i = 0; i < format->num; i++) {
-		if (slot->buf[i])
-			continue;
-		va = ipoib_rx_alloc(format->pool[i], format->size[i]);
-		if (unlikely(!va))
+	for (i = 0; left; i++, left -= n) {
+		if (!slot->buf[i])
+			slot->buf[i] = ipoib_rx_buf_alloc(format, i);
+		if (unlikely(!slot->buf[i]))
 			return false;
-		slot->buf[i] = i ? va : va + format->pad;
+		n = min(left, ipoib_rx_room(format, slot->buf[i], i));
+		ipoib_rx_set_sge(ch, &sge[i], slot->buf[i], n);
 	}
+	wr->sg_list = sge;
+	wr->num_sge = i;
 	return true;
 }
 
@@ -111,26 +144,6 @@ static u32 ipoib_rxq_missing(const struct ipoib_rxq *rxq)
 	return rxq->nfree > spare ? rxq->nfree - spare : 0;
 }
 
-/* Prepare the chain of requests for receives of a format. */
-static void ipoib_rxq_link(struct ipoib_rxq *rxq,
-			   const struct ipoib_rx_format *format)
-{
-	u32 lkey = rxq->ch->port->pd->local_dma_lkey;
-	int i, j;
-
-	for (i = 0; i < IPOIB_POST_BATCH; i++) {
-		for (j = 0; j < format->num; j++) {
-			rxq->sge[i][j].lkey = lkey;
-			rxq->sge[i][j].length = format->len[j];
-		}
-		rxq->wr[i].sg_list = rxq->sge[i];
-		rxq->wr[i].num_sge = format->num;
-		rxq->wr[i].next = i + 1 < IPOIB_POST_BATCH ?
-				  &rxq->wr[i + 1] : NULL;
-	}
-	rxq->linked = format;
-}
-
 /* Are so many missing that it is worth to post them? */
 static bool ipoib_rxq_due(const struct ipoib_rxq *rxq)
 {
@@ -141,24 +154,19 @@ static bool ipoib_rxq_due(const struct ipoib_rxq *rxq)
 /* Take up to a chain of free slots, give them buffers; how many? */
 static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 {
+	u32 n, most = min_t(u32, ipoib_rxq_missing(rxq), IPOIB_POST_BATCH);
 	const struct ipoib_rx_format *format = READ_ONCE(rxq->format);
-	u32 n, i, most;
 
-	if (unlikely(format != rxq->linked))
-		ipoib_rxq_link(rxq, format);
-	most = min_t(u32, ipoib_rxq_missing(rxq), IPOIB_POST_BATCH);
 	for (n = 0; n < most; n++) {
 		u32 idx = rxq->free[rxq->nfree - 1 - n];
 		struct ipoib_rx_slot *slot = &rxq->slots[idx];
 
-		if (!ipoib_rx_slot_fill(format, slot))
+		if (!ipoib_rx_slot_fill(rxq->ch, slot, format, &rxq->wr[n],
+					rxq->sge[n]))
 			break;
 		/* Before it is: with an SRQ others' packets land at once. */
 		slot->posted = true;
 		rxq->wr[n].wr_id = idx;
-		for (i = 0; i < format->num; i++)
-			rxq->sge[n][i].addr = ipoib_rx_addr(rxq->ch,
-							    slot->buf[i]);
 	}
 	return n;
 }
@@ -213,6 +221,19 @@ later:
 	mod_timer(&rxq->ch->refill_timer, jiffies + 1);
 }
 
+/* Link the chain of requests. */
+static void ipoib_rxq_link(struct ipoib_rxq *rxq)
+{
+	u32 i, j;
+
+	for (i = 0; i < IPOIB_POST_BATCH; i++) {
+		for (j = 0; j < IPOIB_RX_BUFS; j++)
+			rxq->sge[i][j].lkey = rxq->ch->port->pd->local_dma_lkey;
+		if (i)
+			rxq->wr[i - 1].next = &rxq->wr[i];
+	}
+}
+
 void ipoib_channel_refill_timer(struct timer_list *t)
 {
 	struct ipoib_channel *ch =
@@ -249,6 +270,7 @@ int ipoib_rxq_alloc(struct ipoib_rxq *rxq, struct ipoib_channel *ch,
 	rxq->size = size;
 	rxq->ch = ch;
 	rxq->format = format;
+	ipoib_rxq_link(rxq);
 	INIT_LIST_HEAD(&rxq->dirty);
 	return 0;
 }
@@ -398,23 +420,67 @@ static bool ipoib_rx_multicast(struct ipoib_dev *dev, const struct ib_wc *wc,
 	return true;
 }
 
+static void ipoib_rx_add_frag(struct ipoib_channel *ch, struct sk_buff *skb,
+			      void *va, u32 len, u32 truesize)
+{
+	struct page *page = virt_to_head_page(va);
+
+	ipoib_rx_sync(ch, va, len);
+	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page,
+			va - page_address(page), len, truesize);
+}
+
+/*
+ * Give an skb the first @n bytes of a buffer.  If a good part of a page is left
+ * it stays, with a reference of its own: a packet is charged little more than
+ * its bytes, and the next one goes on where it ends.
+ */
+static void *ipoib_rx_cut(struct ipoib_channel *ch, struct sk_buff *skb,
+			  void *va, u32 n, u32 room)
+{
+	u32 used = ALIGN(n, IPOIB_RX_CUT);
+
+	if (room < used + IPOIB_RX_REST) {
+		ipoib_rx_add_frag(ch, skb, va, n, room);
+		return NULL;
+	}
+	page_pool_ref_page(virt_to_head_page(va));
+	ipoib_rx_add_frag(ch, skb, va, n, used);
+	return va + used;
+}
+
+/* Have the only page that may have been cut, the @i-th buffer, come first. */
+static void ipoib_rx_slot_shift(struct ipoib_rx_slot *slot, u32 i)
+{
+	u32 to;
+
+	if (i == 1 || !slot->buf[i])
+		return;
+	for (to = 1; to < IPOIB_RX_BUFS; to++, i++)
+		slot->buf[to] = i < IPOIB_RX_BUFS ? slot->buf[i] : NULL;
+}
+
 /* What did not fit the first buffer. */
-static void ipoib_rx_add_frags(struct ipoib_rxq *rxq, struct sk_buff *skb,
+static void ipoib_rx_add_frags(struct ipoib_channel *ch, struct sk_buff *skb,
 			       struct ipoib_rx_slot *slot, u32 len)
 {
 	const struct ipoib_rx_format *format = slot->format;
-	struct page *page;
-	u32 i, n;
+	u32 i, n, room;
 
 	for (i = 1; len; i++, len -= n) {
-		n = min(len, format->len[i]);
-		page = virt_to_head_page(slot->buf[i]);
-		ipoib_rx_sync(rxq->ch, slot->buf[i], n);
-		skb_add_rx_frag(skb, i - 1, page,
-				slot->buf[i] - page_address(page), n,
-				format->size[i]);
-		slot->buf[i] = NULL;
+		room = ipoib_rx_room(format, slot->buf[i], i);
+		n = min(len, room);
+		if (format->cut) {
+			slot->buf[i] = ipoib_rx_cut(ch, skb, slot->buf[i], n,
+						    room);
+		} else {
+			ipoib_rx_add_frag(ch, skb, slot->buf[i], n,
+					  format->size[i]);
+			slot->buf[i] = NULL;
+		}
 	}
+	if (format->cut)
+		ipoib_rx_slot_shift(slot, i - 1);
 }
 
 /*
@@ -477,7 +543,7 @@ struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
 		skb_reserve(skb, format->pad + skip - INFINIBAND_ALEN);
 		hdr = __skb_put(skb, INFINIBAND_ALEN + headlen);
 		if (len > headlen)
-			ipoib_rx_add_frags(rxq, skb, slot, len - headlen);
+			ipoib_rx_add_frags(rxq->ch, skb, slot, len - headlen);
 	}
 	memset(hdr, 0, INFINIBAND_ALEN);
 	skb_reset_mac_header(skb);

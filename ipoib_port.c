@@ -351,6 +351,7 @@ static void ipoib_channel_set_format(struct ipoib_channel *ch,
 	format->len[1] = ch->port->mtu - head;
 	format->size[1] = format->len[1];
 	format->num = format->len[1] ? 2 : 1;
+	format->total = format->len[0] + format->len[1];
 	format->pool[0] = ch->pool;
 	format->pool[1] = ch->pool;
 }

@@ -301,18 +301,19 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_child_sendq);
 /**
  * ipoib_rc_bufs - buffers of a receive for the longest message of a connection
  * @max_sge: pieces the HCA allows a receive, at least one
- * @large: result: octets of each buffer behind the first
+ * @large: result: bytes of each buffer behind the first
  *
  * The first is small and becomes the linear part of a packet, so that short
- * packets do not hold 64 KiB.
+ * packets do not hold 64 KiB.  With four buffers the second may be the rest of
+ * one.
  *
- * Return: number of buffers; with a single one there is no room for all that
- *	an IP packet can be, and peers are told so
+ * Return: most buffers; with a single one there is no room for all that an IP
+ *	packet can be, and peers are told so
  */
 u32 ipoib_rc_bufs(u32 max_sge, u32 *large)
 {
 	*large = max_sge == 2 ? 65536 : 32768;
-	return min(max_sge, 3U);
+	return min(max_sge, 4U);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_rc_bufs);
 

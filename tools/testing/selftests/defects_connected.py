@@ -51,6 +51,41 @@ def senders(end):
             if qp.type == "RC" and qp.state == "RTS"]
 
 
+BURST = 30
+# How many datagrams the default receive buffer of 208 KiB holds if a packet is
+# charged its first 4 KiB and the bytes beyond them.
+KEPT = {8000: 24, 16000: 12, 40000: 6, 60000: 4}
+
+
+def burst(pair, size):
+    """Send datagrams to a socket that does not read; how many it keeps."""
+    with pair.b.ns.socket(2, 2) as sink, pair.a.ns.socket(2, 2) as sock:
+        sink.bind((pair.b.v4, 0))
+        where = _addr(pair.b.v4, sink.getsockname()[1])
+        before = pair.b.stat("rx_packets")
+        taken = udp_send(sock, where, BURST, size)
+        ksft_eq(taken, BURST, "sent")
+        wait_until(lambda: pair.b.stat("rx_packets") >= before + taken, 5,
+                   "all datagrams")
+        sink.setblocking(False)
+        for kept in range(BURST + 1):
+            try:
+                sink.recv(65536)
+            except BlockingIOError:
+                return kept
+    return BURST
+
+
+@fixed_in_ours("received packets are charged whole pages")
+def test_sleeping_socket():
+    """A socket that sleeps keeps as many long datagrams as its buffer holds."""
+    pair = connected()
+    kept = {size: burst(pair, size) for size in KEPT}
+    ksft_pr(f"datagrams kept, by size: {kept}")
+    for size, least in KEPT.items():
+        ksft_ge(kept[size], least, f"datagrams of {size} bytes")
+
+
 @fixed_in_ours("receives for connected mode are made for every interface")
 def test_idle_memory():
     """Datagram mode holds no receives of 64 KiB."""

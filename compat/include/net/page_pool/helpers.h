@@ -45,4 +45,12 @@ ipoib_page_pool_create(const struct ipoib_page_pool_params *params)
 
 #endif /* before 6.4 */
 
+/* 6.8: references of a page from a pool are not only its fragments' */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+static inline void page_pool_ref_page(struct page *page)
+{
+	atomic_long_inc(&page->pp_frag_count);
+}
+#endif
+
 #endif /* IPOIB_COMPAT_PAGE_POOL_HELPERS_H */
