@@ -84,6 +84,7 @@ static inline void ipoib_stamp(unsigned long *stamp)
 /* Room before a datagram, so that the IP header does. */
 #define IPOIB_RX_PAD		IPOIB_PAD(IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)
 #define IPOIB_RX_BUFS		4	/* most that a receive is made of */
+#define IPOIB_RX_PAGES		DIV_ROUND_UP(65536, PAGE_SIZE)
 
 /**
  * struct ipoib_rx_format - what the receives of a queue are made of
@@ -99,6 +100,9 @@ static inline void ipoib_stamp(unsigned long *stamp)
  * @len: bytes the HCA may write
  * @cut: those behind the first are whole pages, and what a packet leaves of one
  *	is used again
+ * @pages: single pages that can stand in for them, 0 if the HCA does not take
+ *	so many pieces
+ * @less: format of smaller buffers for want of these, or NULL
  */
 struct ipoib_rx_format {
 	u32 num;
@@ -108,17 +112,31 @@ struct ipoib_rx_format {
 	u32 size[IPOIB_RX_BUFS];
 	u32 len[IPOIB_RX_BUFS];
 	bool cut;
+	u32 pages;
+	const struct ipoib_rx_format *less;
+};
+
+/**
+ * struct ipoib_rx_pages - single pages behind the head of a slot
+ * @va: pages
+ * @sge: head and pages as the HCA is given them
+ */
+struct ipoib_rx_pages {
+	void *va[IPOIB_RX_PAGES];
+	struct ib_sge sge[IPOIB_RX_PAGES + 1];
 };
 
 /**
  * struct ipoib_rx_slot - the buffers of a receive
  * @buf: where the HCA writes; NULL while there is no buffer.  Where pages are
  *	cut, the second alone may be the rest of one
+ * @pages: in the place of all but the first, while no large ones can be had
  * @format: what they are like; NULL while there are none
  * @posted: the HCA may write into them
  */
 struct ipoib_rx_slot {
 	void *buf[IPOIB_RX_BUFS];
+	struct ipoib_rx_pages *pages;
 	const struct ipoib_rx_format *format;
 	bool posted;
 };
@@ -276,6 +294,8 @@ struct ipoib_adapt {
  * @dirty: receive queues with slots to refill
  * @pool: receive pages, NULL before the first QP that receives
  * @small: pages for copies of small packets, likewise
+ * @pages: single pages for when no others can be had, likewise; NULL where a
+ *	page is as large as those of the other pools
  * @split: receives for datagrams that mostly fit a head
  * @whole: in one piece, on links whose datagrams may be longer
  * @bql: transmit queues that handed packets to connections, see
@@ -307,6 +327,7 @@ struct ipoib_channel {
 	struct list_head dirty;
 	struct page_pool *pool;
 	struct page_pool *small;
+	struct page_pool *pages;
 	struct ipoib_rx_format split;
 	struct ipoib_rx_format whole;
 	struct llist_head bql;

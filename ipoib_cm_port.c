@@ -24,7 +24,15 @@
 #define IPOIB_RC_RXQ_FIRST	6	/* and a queue of a connection's own */
 #define IPOIB_RC_POOL		SZ_4M	/* kept for other messages */
 
-static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
+/* Single pages that the place of the large ones takes, 0 if there is no need. */
+static u32 ipoib_cm_rx_pages(const struct ipoib_rx_format *format, u32 max_sge)
+{
+	u32 pages = DIV_ROUND_UP(format->total - format->len[0], PAGE_SIZE);
+
+	return get_order(format->size[1]) && pages < max_sge ? pages : 0;
+}
+
+static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge, bool srq)
 {
 	struct ipoib_rx_format *format = &rx->format;
 	u32 large, i;
@@ -32,6 +40,7 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 	/* In front of the packet stands a link-layer address. */
 	BUILD_BUG_ON(IPOIB_RC_PAD >= NET_SKB_PAD);
 	BUILD_BUG_ON(IPOIB_RC_PAD < INFINIBAND_ALEN);
+	BUILD_BUG_ON(IPOIB_RX_PAGES > MAX_SKB_FRAGS);
 	format->num = ipoib_rc_bufs(max_sge, &large);
 	format->pad = IPOIB_RC_PAD;
 	format->pool[0] = rx->ch->pool;
@@ -46,6 +55,9 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge)
 	}
 	format->total = min_t(u32, format->total, IPOIB_CM_MSG_MAX);
 	format->cut = format->num == IPOIB_RX_BUFS;
+	/* A queue of a connection's own would be much longer for that. */
+	if (srq && format->num > 1)
+		format->pages = ipoib_cm_rx_pages(format, max_sge);
 }
 
 static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
@@ -54,7 +66,7 @@ static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
 	struct ib_srq_init_attr attr = {
 		.srq_type = IB_SRQT_BASIC,
 		.attr.max_wr = port->recvq_size,
-		.attr.max_sge = rx->format.num,
+		.attr.max_sge = max(rx->format.num, rx->format.pages + 1),
 	};
 	struct ib_srq *srq;
 	int ret;
@@ -116,7 +128,7 @@ static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 		kvfree(rx);
 		return ERR_PTR(ret);
 	}
-	ipoib_cm_rx_format(rx, max_sge);
+	ipoib_cm_rx_format(rx, max_sge, srq);
 	if (!srq)
 		return rx;
 	ret = ipoib_cm_rx_srq(rx);

@@ -69,27 +69,64 @@ static void *ipoib_rx_alloc(struct page_pool *pool, u32 size)
 	return likely(page) ? page_address(page) + offset : NULL;
 }
 
-static void *ipoib_rx_buf_alloc(const struct ipoib_rx_format *format, u32 i)
+static void *ipoib_rx_buf_alloc(struct ipoib_channel *ch,
+				const struct ipoib_rx_format *format, u32 i)
 {
 	void *va = ipoib_rx_alloc(format->pool[i], format->size[i]);
 
+	/* Memory is in pieces: a page may do. */
+	if (unlikely(!va) && ch->pages && format->size[i] <= PAGE_SIZE)
+		va = ipoib_rx_alloc(ch->pages, format->size[i]);
 	if (unlikely(!va))
 		return NULL;
 	return i ? va : va + format->pad;
 }
 
-static void ipoib_rx_slot_free(struct ipoib_rx_slot *slot)
+/* Where single pages stand in, the other pools have compound ones. */
+static void ipoib_rx_buf_free(struct ipoib_channel *ch, struct page_pool *pool,
+			      void *va)
+{
+	struct page *page = virt_to_head_page(va);
+
+	if (ch->pages && !PageCompound(page))
+		pool = ch->pages;
+	page_pool_put_full_page(pool, page, false);
+}
+
+static void ipoib_rx_slot_free_from(struct ipoib_channel *ch,
+				    struct ipoib_rx_slot *slot, u32 i)
 {
 	const struct ipoib_rx_format *format = slot->format;
-	u32 i;
 
-	for (i = 0; format && i < format->num; i++) {
-		if (!slot->buf[i])
-			continue;
-		page_pool_put_full_page(format->pool[i],
-					virt_to_head_page(slot->buf[i]), false);
+	for (; i < format->num; i++) {
+		if (slot->buf[i])
+			ipoib_rx_buf_free(ch, format->pool[i], slot->buf[i]);
 		slot->buf[i] = NULL;
 	}
+}
+
+static void ipoib_rx_slot_free_pages(struct ipoib_channel *ch,
+				     struct ipoib_rx_slot *slot)
+{
+	u32 i;
+
+	if (!slot->pages)
+		return;
+	for (i = 0; i < IPOIB_RX_PAGES; i++)
+		if (slot->pages->va[i])
+			ipoib_rx_buf_free(ch, ch->pages, slot->pages->va[i]);
+	kfree(slot->pages);
+	slot->pages = NULL;
+}
+
+static void ipoib_rx_slot_free(struct ipoib_channel *ch,
+			       struct ipoib_rx_slot *slot)
+{
+	if (!slot->format)
+		return;
+	ipoib_rx_slot_free_from(ch, slot, 0);
+	ipoib_rx_slot_free_pages(ch, slot);
+	slot->format = NULL;
 }
 
 /* Bytes of a buffer that the HCA may write. */
@@ -110,6 +147,38 @@ static void ipoib_rx_set_sge(struct ipoib_channel *ch, struct ib_sge *sge,
 	sge->length = len;
 }
 
+/* No large pages can be had: give a slot that has its head single ones. */
+static noinline bool ipoib_rx_slot_scatter(struct ipoib_channel *ch,
+					   struct ipoib_rx_slot *slot,
+					   struct ib_recv_wr *wr)
+{
+	const struct ipoib_rx_format *format = slot->format;
+	u32 i, n, left = format->total - format->len[0];
+	struct ipoib_rx_pages *pages = slot->pages;
+
+	ipoib_rx_slot_free_from(ch, slot, 1);
+	if (!pages) {
+		pages = kzalloc_obj(*pages, GFP_ATOMIC | __GFP_NOWARN);
+		if (!pages)
+			return false;
+		slot->pages = pages;
+	}
+	ipoib_rx_set_sge(ch, &pages->sge[0], slot->buf[0], format->len[0]);
+	for (i = 0; i < format->pages; i++, left -= n) {
+		n = min_t(u32, left, PAGE_SIZE);
+		if (!pages->va[i])
+			pages->va[i] = ipoib_rx_alloc(ch->pages, PAGE_SIZE);
+		if (!pages->va[i])
+			return false;
+		ipoib_rx_set_sge(ch, &pages->sge[i + 1], pages->va[i], n);
+	}
+	for (i = 0; i <= format->pages; i++)
+		pages->sge[i].lkey = ch->port->pd->local_dma_lkey;
+	wr->sg_list = pages->sge;
+	wr->num_sge = format->pages + 1;
+	return true;
+}
+
 /* Give a slot the buffers that it lacks, and describe them to the HCA. */
 static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
 			       struct ipoib_rx_slot *slot,
@@ -119,17 +188,20 @@ static bool ipoib_rx_slot_fill(struct ipoib_channel *ch,
 	u32 i, n, left = format->total;
 
 	if (unlikely(slot->format != format)) {
-		ipoib_rx_slot_free(slot);
+		ipoib_rx_slot_free(ch, slot);
 		slot->format = format;
 	}
 	for (i = 0; left; i++, left -= n) {
 		if (!slot->buf[i])
-			slot->buf[i] = ipoib_rx_buf_alloc(format, i);
+			slot->buf[i] = ipoib_rx_buf_alloc(ch, format, i);
 		if (unlikely(!slot->buf[i]))
-			return false;
+			return i && format->pages &&
+			       ipoib_rx_slot_scatter(ch, slot, wr);
 		n = min(left, ipoib_rx_room(format, slot->buf[i], i));
 		ipoib_rx_set_sge(ch, &sge[i], slot->buf[i], n);
 	}
+	if (unlikely(slot->pages))
+		ipoib_rx_slot_free_pages(ch, slot);
 	wr->sg_list = sge;
 	wr->num_sge = i;
 	return true;
@@ -151,18 +223,30 @@ static bool ipoib_rxq_due(const struct ipoib_rxq *rxq)
 	       clamp(READ_ONCE(rxq->want) / 8, 1U, IPOIB_POST_BATCH);
 }
 
+/* Prepare the @n-th request of the chain for a slot. */
+static bool ipoib_rxq_prepare(struct ipoib_rxq *rxq, u32 n,
+			      struct ipoib_rx_slot *slot)
+{
+	const struct ipoib_rx_format *format = READ_ONCE(rxq->format);
+
+	if (likely(ipoib_rx_slot_fill(rxq->ch, slot, format, &rxq->wr[n],
+				      rxq->sge[n])))
+		return true;
+	return format->less &&
+	       ipoib_rx_slot_fill(rxq->ch, slot, format->less, &rxq->wr[n],
+				  rxq->sge[n]);
+}
+
 /* Take up to a chain of free slots, give them buffers; how many? */
 static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 {
 	u32 n, most = min_t(u32, ipoib_rxq_missing(rxq), IPOIB_POST_BATCH);
-	const struct ipoib_rx_format *format = READ_ONCE(rxq->format);
 
 	for (n = 0; n < most; n++) {
 		u32 idx = rxq->free[rxq->nfree - 1 - n];
 		struct ipoib_rx_slot *slot = &rxq->slots[idx];
 
-		if (!ipoib_rx_slot_fill(rxq->ch, slot, format, &rxq->wr[n],
-					rxq->sge[n]))
+		if (!ipoib_rxq_prepare(rxq, n, slot))
 			break;
 		/* Before it is: with an SRQ others' packets land at once. */
 		slot->posted = true;
@@ -320,7 +404,7 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 	u32 i;
 
 	for (i = 0; rxq->slots && i < rxq->used; i++)
-		ipoib_rx_slot_free(&rxq->slots[i]);
+		ipoib_rx_slot_free(rxq->ch, &rxq->slots[i]);
 	kvfree(rxq->slots);
 	kvfree(rxq->free);
 	rxq->slots = NULL;
@@ -430,6 +514,20 @@ static void ipoib_rx_add_frag(struct ipoib_channel *ch, struct sk_buff *skb,
 			va - page_address(page), len, truesize);
 }
 
+/* The same of a slot that has single pages. */
+static noinline void ipoib_rx_add_pages(struct ipoib_channel *ch,
+					struct sk_buff *skb,
+					struct ipoib_rx_pages *pages, u32 len)
+{
+	u32 i, n;
+
+	for (i = 0; len; i++, len -= n) {
+		n = min_t(u32, len, PAGE_SIZE);
+		ipoib_rx_add_frag(ch, skb, pages->va[i], n, PAGE_SIZE);
+		pages->va[i] = NULL;
+	}
+}
+
 /*
  * Give an skb the first @n bytes of a buffer.  If a good part of a page is left
  * it stays, with a reference of its own: a packet is charged little more than
@@ -467,6 +565,10 @@ static void ipoib_rx_add_frags(struct ipoib_channel *ch, struct sk_buff *skb,
 	const struct ipoib_rx_format *format = slot->format;
 	u32 i, n, room;
 
+	if (unlikely(slot->pages)) {
+		ipoib_rx_add_pages(ch, skb, slot->pages, len);
+		return;
+	}
 	for (i = 1; len; i++, len -= n) {
 		room = ipoib_rx_room(format, slot->buf[i], i);
 		n = min(len, room);

@@ -24,7 +24,8 @@
 
 #define IPOIB_POOL_PAGE		SZ_32K	/* heads are fragments of such */
 #define IPOIB_POOL_BYTES	SZ_8M	/* kept for other heads */
-#define IPOIB_SMALL_BYTES	SZ_1M	/* and for small packets */
+#define IPOIB_SMALL_BYTES	SZ_1M	/* for small packets */
+#define IPOIB_PAGES_BYTES	SZ_1M	/* while memory is in pieces */
 #define IPOIB_BARRIER_WARN	HZ
 /* An HCA of less CQs or QPs than these for each CPU is not spread over all. */
 #define IPOIB_SCARCE		16
@@ -404,8 +405,10 @@ void ipoib_port_use_len(struct ipoib_port *port, u32 len)
 
 static void ipoib_channel_drop_pools(struct ipoib_channel *ch)
 {
+	page_pool_destroy(ch->pages);
 	page_pool_destroy(ch->small);
 	page_pool_destroy(ch->pool);
+	ch->pages = NULL;
 	ch->small = NULL;
 	ch->pool = NULL;
 }
@@ -418,6 +421,9 @@ static int ipoib_channel_make_pools(struct ipoib_channel *ch)
 				 IPOIB_POOL_BYTES, true);
 	ret = ret ?: ipoib_channel_pool(ch, &ch->small, PAGE_SIZE,
 					IPOIB_SMALL_BYTES, false);
+	if (get_order(IPOIB_POOL_PAGE))
+		ret = ret ?: ipoib_channel_pool(ch, &ch->pages, PAGE_SIZE,
+						IPOIB_PAGES_BYTES, true);
 	if (ret)
 		ipoib_channel_drop_pools(ch);
 	return ret;
@@ -447,6 +453,7 @@ int ipoib_channel_receive(struct ipoib_channel *ch)
 		goto resume;
 	ipoib_channel_set_format(ch, &ch->split, ipoib_rx_head_len(port->mtu));
 	ipoib_channel_set_format(ch, &ch->whole, port->mtu);
+	ch->whole.less = &ch->split;
 	ret = ipoib_rxq_alloc(&ch->rxq, ch, ipoib_channel_format(ch),
 			      port->srq_size, port->rx_pending);
 	if (ret)

@@ -19,7 +19,7 @@ from lib import (Flood, defer, ends, exists, fabric, failslab, hca, ifaces,
                  kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_pr,
                  load_module, loaded, main, mcast_receiver, mcast_sender,
                  neigh_flush, ping, ping_ok, tcp_transfer, timeout,
-                 unload_module, wait_until, write)
+                 udp_exchange, unload_module, wait_until, write)
 from lib.connected import (connected_ends, mode, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import drop_all
@@ -251,6 +251,27 @@ def test_connections():
     recovered(pair)
     for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
         wait_connected(src, dst, 40)
+
+
+@timeout(240)
+def test_no_large_pages():
+    """Where memory is in single pages, interfaces come up and receive."""
+    failslab.need()
+    drop_all()
+    unload_module(40)
+    defer(lambda: loaded() or load_module())
+    load_module()
+    with failslab.large(3, module_range()):
+        pair = ends()
+        tcp_transfer(pair.a, pair.b, 1 << 20)
+        connected_ends()
+        for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+            for size in (100, 3700, 8000, 40000, 65492):
+                got = udp_exchange(src, dst, 40, size)
+                ksft_eq((len(got.seen), got.bad), (40, 0), f"of {size} bytes")
+            tcp_transfer(src, dst, 4 << 20)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        tcp_transfer(src, dst, 4 << 20)
 
 
 def recovered(pair):

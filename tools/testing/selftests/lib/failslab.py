@@ -77,3 +77,15 @@ def often(percent, where):
         yield
     finally:
         _set(probability=0)
+
+
+@contextlib.contextmanager
+def large(order, where):
+    """Let all allocations of at least 2^@order pages fail that @where makes."""
+    _prepare(where)
+    write(f"{KNOBS[1]}/min-order", order)
+    write(f"{KNOBS[1]}/probability", 100)
+    try:
+        yield
+    finally:
+        _set(probability=0)
