@@ -159,7 +159,9 @@ struct ipoib_rx_slot {
  * @want: slots that shall be posted, written by anybody.  If that is less than
  *	@used, the others stay free
  * @taken: receives completed since the last poll ended
- * @elastic: grows when a single poll takes much of it
+ * @backlog: and before, since the CQs were last empty
+ * @emptied: ipoib_channel.emptied at that time
+ * @elastic: grows when much of it is taken before the CQs are empty
  * @dirty: entry in the channel's list of queues to refill before the poll ends
  * @wr: chain of requests, linked once
  * @sge: their buffers
@@ -176,6 +178,8 @@ struct ipoib_rxq {
 	u32 used;
 	u32 want;
 	u32 taken;
+	u32 backlog;
+	u32 emptied;
 	bool elastic;
 	struct list_head dirty;
 	struct ib_recv_wr wr[IPOIB_POST_BATCH];
@@ -292,6 +296,7 @@ struct ipoib_adapt {
  * @napi: serves all CQs
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill
+ * @emptied: polls that left no receive in the CQs (NAPI)
  * @pool: receive pages, NULL before the first QP that receives
  * @small: pages for copies of small packets, likewise
  * @pages: single pages for when no others can be had, likewise; NULL where a
@@ -325,6 +330,7 @@ struct ipoib_channel {
 	struct napi_struct napi;
 	struct ipoib_rxq rxq;
 	struct list_head dirty;
+	u32 emptied;
 	struct page_pool *pool;
 	struct page_pool *small;
 	struct page_pool *pages;

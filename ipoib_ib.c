@@ -787,15 +787,26 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
 	return done;
 }
 
-/* A queue of which one poll took more than half is too short. */
+/*
+ * A queue of which more than half was taken before the CQs were empty again is
+ * too short.  A poll takes no more than its budget, so several may count.
+ */
 static void ipoib_rxq_stretch(struct ipoib_rxq *rxq)
 {
-	if (rxq->elastic && rxq->taken > rxq->used / 2 &&
+	u32 emptied = rxq->ch->emptied;
+
+	if (rxq->emptied != emptied) {
+		rxq->emptied = emptied;
+		rxq->backlog = 0;
+	}
+	rxq->backlog += rxq->taken;
+	rxq->taken = 0;
+	if (rxq->elastic && rxq->backlog > rxq->used / 2 &&
 	    rxq->used < rxq->size) {
+		rxq->backlog = 0;
 		rxq->want = min(2 * rxq->used, rxq->size);
 		ipoib_rxq_grow(rxq);
 	}
-	rxq->taken = 0;
 }
 
 static void ipoib_rx_refill_dirty(struct ipoib_channel *ch)
@@ -1119,6 +1130,7 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 		ipoib_rxq_grow(&ch->rxq);
 	if (!list_empty(&ch->dirty))
 		ipoib_rx_refill_dirty(ch);
+	ch->emptied += empty;
 	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_ASKED))
 		ipoib_poll_flush(ch, done + reaped, empty && !more);
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connected mode over HCAs of all kinds."""
 
-from lib import (Stream, any_ends, defer, fabric, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_le, ksft_pr, ksft_true, kmsg_since, load_module, loaded,
-                 main, ping_ok, port, slow, tcp_transfer, timeout,
-                 udp_exchange, unload_module, wait_until)
+from lib import (Flood, Stream, UdpSink, any_ends, defer, fabric, ksft_eq,
+                 ksft_ge, ksft_gt, ksft_le, ksft_pr, ksft_true, kmsg_since,
+                 load_module, loaded, main, ping_ok, port, slow, tcp_transfer,
+                 timeout, udp_exchange, unload_module, wait_until)
 from lib.connected import (MTU, both_connected, conns, counter, counters,
                            established, set_mode, wait_connected)
 
@@ -159,6 +159,30 @@ def test_limit():
     ksft_true(kmsg_since(pattern="max_nonsrq_conn_qp"), "said in the log")
     ping_ok(pair.b.ns, pair.a.v4, size=30000, limit=slow(2))
     ping_ok(third.a.ns, pair.a.v4, count=3, limit=slow(2))
+
+
+def shared(end):
+    """Receives posted, and the most there may be, of a connection's SRQ."""
+    return [(qp.posted, qp.limit) for qp in end.port.hca.data_qps()
+            if qp.type == "RC" and qp.srq]
+
+
+@timeout(120)
+def test_receives_grow():
+    """The receives of connections become as many as recv_queue_size allows."""
+    reload(recv_queue_size=1024)
+    pair = both_connected(pair_with(vectors=1))
+    # An interrupt in 50 ms: as much comes at once as there are receives.
+    pair.b.ethtool("-C adaptive-rx off rx-usecs 50000 rx-frames 60000")
+    with UdpSink(pair.b.ns, pair.b.v4) as sink, \
+            Flood(pair.a, pair.b.v4, 64, port=sink.port):
+        def grown():
+            sink.drain()
+            return shared(pair.b)[0][0] > 512
+
+        wait_until(grown, 40, "more than 512 receives")
+    ksft_eq(shared(pair.b)[0][1], 1024)
+    tcp_transfer(pair.a, pair.b, 4 * MIB)
 
 
 @timeout(120)
