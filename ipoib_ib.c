@@ -692,7 +692,8 @@ static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_qp *qp,
 	__be16 proto;
 	u32 len;
 
-	ipoib_rx_sync(ch, slot->buf[0], IPOIB_GRH_LEN + head_len);
+	ipoib_rx_sync(ch, slot->buf[0], min(wc->byte_len,
+					    IPOIB_GRH_LEN + head_len));
 	if (unlikely(wc->byte_len < IPOIB_GRH_LEN + IPOIB_ENCAP_LEN)) {
 		DEV_STATS_INC(ndev, rx_errors);
 		DEV_STATS_INC(ndev, rx_length_errors);
