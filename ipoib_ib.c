@@ -669,6 +669,9 @@ void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
 {
 	skb->protocol = proto;
 	skb->dev = ndev;
+	/* A child has one queue, whatever channel it receives in. */
+	if (likely(ch->index < ndev->real_num_rx_queues))
+		skb_record_rx_queue(skb, ch->index);
 	if (batch->ndev != ndev) {
 		if (batch->packets)
 			ipoib_rx_count(ch, batch);

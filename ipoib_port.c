@@ -325,6 +325,8 @@ int ipoib_channel_pool(struct ipoib_channel *ch, struct page_pool **result,
 		.napi = &ch->napi,
 		.dma_dir = DMA_FROM_DEVICE,
 		.max_len = PAGE_SIZE << order,
+		.netdev = ch->port->parent,
+		.queue_idx = ch->index,
 	};
 	struct page_pool *pool;
 

@@ -27,7 +27,9 @@ BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 100, "group": "queues"}
 
 MIB = 1 << 20
 # asm-generic/socket.h
-SO_BUSY_POLL, SO_INCOMING_NAPI_ID = 46, 56
+SO_ATTACH_FILTER, SO_BUSY_POLL, SO_INCOMING_NAPI_ID = 26, 46, 56
+# linux/filter.h
+LOAD, JUMP_EQUAL, RETURN, QUEUE = 0x20, 0x15, 0x06, 0xfffff018
 
 
 def shown(end, flag):
@@ -592,6 +594,34 @@ def test_steering():
 
 
 # ---- moderation --------------------------------------------------------
+
+
+def only_queue(sock, queue):
+    """Have a socket take only packets that say they came by that queue."""
+    code = b"".join(struct.pack("HBBI", *each) for each in (
+        (LOAD, 0, 0, QUEUE), (JUMP_EQUAL, 0, 1, queue + 1),
+        (RETURN, 0, 0, 0xffffffff), (RETURN, 0, 0, 0)))
+    held = ctypes.create_string_buffer(code, len(code))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
+                    struct.pack("HP", len(code) // 8, ctypes.addressof(held)))
+
+
+def test_queue_recorded():
+    """A received packet says which queue it came by, for RPS to look at."""
+    pair = ends()
+    with pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
+        sink.bind((pair.b.v4, 0))
+        only_queue(sink, 0)
+        sink.settimeout(slow(5))
+        with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(b"by the first queue", sink.getsockname())
+        ksft_eq(sink.recv(2048), b"by the first queue")
+
+
+def test_page_pools_shown():
+    """The kernel shows the page pools that an interface receives into."""
+    for end in ends():
+        ksft_ge(len(qstats.page_pools(end)), 2, f"page pools of {end}")
 
 
 @timeout(60)

@@ -21,6 +21,8 @@ struct ipoib_page_pool_params {
 	enum dma_data_direction dma_dir;
 	unsigned int max_len;
 	unsigned int offset;
+	struct net_device *netdev;
+	unsigned int queue_idx;
 };
 
 static inline struct page_pool *

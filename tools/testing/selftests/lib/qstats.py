@@ -12,7 +12,8 @@ from .rtnl import attr
 NETLINK_GENERIC, CONTROL, GETFAMILY = 16, 16, 3
 REQUEST, DUMP, ERROR, DONE = 0x1, 0x300, 2, 3
 CTRL_FAMILY_ID, CTRL_FAMILY_NAME = 1, 2
-QUEUE_GET, QSTATS_GET = 10, 12
+PAGE_POOL_GET, QUEUE_GET, QSTATS_GET = 5, 10, 12
+PAGE_POOL_ID, PAGE_POOL_IFINDEX = 1, 2
 QUEUE_ID, QUEUE_IFINDEX, QUEUE_TYPE, QUEUE_NAPI = 1, 2, 3, 4
 QSTATS_IFINDEX, QSTATS_TYPE, QSTATS_ID, QSTATS_SCOPE = 1, 2, 3, 4
 COUNTS = {8: "rx_packets", 9: "rx_bytes", 10: "tx_packets", 11: "tx_bytes"}
@@ -98,3 +99,11 @@ def napis(end):
             number(each[QUEUE_NAPI]) if QUEUE_NAPI in each else None
             for each in ask(end, QUEUE_GET,
                             attr(QUEUE_IFINDEX, end.ifindex()))}
+
+
+def page_pools(end):
+    """Ids of the page pools of an interface."""
+    return [number(each[PAGE_POOL_ID]) for each in
+            ask(end, PAGE_POOL_GET, b"")
+            if PAGE_POOL_IFINDEX in each and
+            number(each[PAGE_POOL_IFINDEX]) == end.ifindex()]
