@@ -258,11 +258,38 @@ enum ipoib_flush {
 	IPOIB_FLUSH_DONE,
 };
 
-/* Packets and their octets. */
+/**
+ * struct ipoib_count - packets and their bytes, with one writer at a time
+ * @packets: packets
+ * @bytes: their bytes
+ * @sync: keeps readers from halves, where a word has 32 bits
+ */
 struct ipoib_count {
-	u64 packets;
-	u64 bytes;
+	u64_stats_t packets;
+	u64_stats_t bytes;
+	struct u64_stats_sync sync;
 };
+
+static inline void ipoib_count_add(struct ipoib_count *count, u64 packets,
+				   u64 bytes)
+{
+	u64_stats_update_begin(&count->sync);
+	u64_stats_add(&count->packets, packets);
+	u64_stats_add(&count->bytes, bytes);
+	u64_stats_update_end(&count->sync);
+}
+
+static inline void ipoib_count_get(const struct ipoib_count *count,
+				   u64 *packets, u64 *bytes)
+{
+	unsigned int start;
+
+	do {
+		start = u64_stats_fetch_begin(&count->sync);
+		*packets = u64_stats_read(&count->packets);
+		*bytes = u64_stats_read(&count->bytes);
+	} while (u64_stats_fetch_retry(&count->sync, start));
+}
 
 #define IPOIB_MAX_CHANNELS	16
 

@@ -127,8 +127,8 @@ static u64 *ipoib_get_txq_stats(const struct ipoib_txq *txq, u64 *data)
 {
 	const u64 *first = data;
 
-	*data++ = READ_ONCE(txq->done.sent.packets);
-	*data++ = READ_ONCE(txq->done.sent.bytes);
+	ipoib_count_get(&txq->done.sent, &data[0], &data[1]);
+	data += 2;
 	*data++ = txq->stat.posts;
 	*data++ = txq->stat.stops;
 	*data++ = txq->done.reaps;
@@ -177,8 +177,8 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	ipoib_cm_get_stats(dev, data);
 	data += IPOIB_CM_STATS;
 	for (i = 0; i < port->num_channels; i++) {
-		*data++ = READ_ONCE(dev->rx[i].packets);
-		*data++ = READ_ONCE(dev->rx[i].bytes);
+		ipoib_count_get(&dev->rx[i], &data[0], &data[1]);
+		data += 2;
 	}
 	for (i = 0; i < dev->ud.num_txqs; i++)
 		data = ipoib_get_txq_stats(dev->ud.txqs[i], data);
@@ -192,14 +192,16 @@ static void ipoib_get_queue_stats_rx(struct net_device *ndev, int index,
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	u32 first = index, end = index + 1;
+	u64 packets, bytes;
 
 	if (ipoib_is_child(dev))
 		end = dev->port->num_channels;
 	rx->packets = 0;
 	rx->bytes = 0;
 	for (; first < end; first++) {
-		rx->packets += READ_ONCE(dev->rx[first].packets);
-		rx->bytes += READ_ONCE(dev->rx[first].bytes);
+		ipoib_count_get(&dev->rx[first], &packets, &bytes);
+		rx->packets += packets;
+		rx->bytes += bytes;
 	}
 }
 
@@ -208,8 +210,7 @@ static void ipoib_get_queue_stats_tx(struct net_device *ndev, int index,
 {
 	const struct ipoib_txq *txq = ipoib_priv(ndev)->ud.txqs[index];
 
-	tx->packets = READ_ONCE(txq->done.sent.packets);
-	tx->bytes = READ_ONCE(txq->done.sent.bytes);
+	ipoib_count_get(&txq->done.sent, &tx->packets, &tx->bytes);
 	tx->stop = READ_ONCE(txq->stat.stops);
 }
 
@@ -221,8 +222,7 @@ static void ipoib_get_base_stats(struct net_device *ndev,
 
 	rx->packets = 0;
 	rx->bytes = 0;
-	tx->packets = ud->gone.packets;
-	tx->bytes = ud->gone.bytes;
+	ipoib_count_get(&ud->gone, &tx->packets, &tx->bytes);
 	tx->stop = ud->gone_stops;
 }
 

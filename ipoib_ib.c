@@ -413,20 +413,14 @@ void ipoib_rxq_free(struct ipoib_rxq *rxq)
 
 /* ---- receive path ------------------------------------------------------- */
 
-static void ipoib_count(struct ipoib_count *count, u32 packets, u32 bytes)
-{
-	WRITE_ONCE(count->packets, count->packets + packets);
-	WRITE_ONCE(count->bytes, count->bytes + bytes);
-}
-
 static void ipoib_rx_count(struct ipoib_channel *ch,
 			   struct ipoib_rx_batch *batch)
 {
 	struct pcpu_sw_netstats *stats;
 
-	ipoib_count(&ch->rx, batch->packets, batch->bytes);
-	ipoib_count(&ipoib_priv(batch->ndev)->rx[ch->index], batch->packets,
-		    batch->bytes);
+	ipoib_count_add(&ch->rx, batch->packets, batch->bytes);
+	ipoib_count_add(&ipoib_priv(batch->ndev)->rx[ch->index],
+			batch->packets, batch->bytes);
 	stats = this_cpu_ptr(batch->ndev->tstats);
 	u64_stats_update_begin(&stats->syncp);
 	u64_stats_add(&stats->rx_packets, batch->packets);
@@ -872,7 +866,7 @@ void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 	struct ipoib_channel *ch = txq->qp.ch;
 
 	WRITE_ONCE(ch->sent, ch->sent + packets);
-	ipoib_count(&txq->done.sent, packets, bytes);
+	ipoib_count_add(&txq->done.sent, packets, bytes);
 	u64_stats_update_begin(&stats->syncp);
 	u64_stats_add(&stats->tx_packets, packets);
 	u64_stats_add(&stats->tx_bytes, bytes);
@@ -1071,7 +1065,7 @@ static bool ipoib_channel_flooded(struct ipoib_channel *ch)
 {
 	struct ipoib_adapt *was = &ch->adapt;
 	struct ipoib_adapt now = {
-		.received = ch->rx.packets,
+		.received = u64_stats_read(&ch->rx.packets),
 		.sent = ipoib_port_sent(ch->port),
 		.irqs = READ_ONCE(ch->irqs),
 	};
@@ -1089,8 +1083,9 @@ static noinline void ipoib_channel_adapt(struct ipoib_channel *ch)
 	struct dim_sample sample = { };
 
 	if (ipoib_channel_flooded(ch)) {
-		dim_update_sample(READ_ONCE(ch->irqs), ch->rx.packets,
-				  ch->rx.bytes, &sample);
+		dim_update_sample(READ_ONCE(ch->irqs),
+				  u64_stats_read(&ch->rx.packets),
+				  u64_stats_read(&ch->rx.bytes), &sample);
 		net_dim(&ch->dim, &sample);
 	} else if (ch->dim.profile_ix) {
 		ch->dim.profile_ix = 0;
@@ -1102,8 +1097,10 @@ static noinline void ipoib_channel_adapt(struct ipoib_channel *ch)
 
 static bool ipoib_channel_may_adapt(const struct ipoib_channel *ch)
 {
+	u32 received = u64_stats_read(&ch->rx.packets);
+
 	return READ_ONCE(ch->port->rx_adaptive) &&
-	       (u32)ch->rx.packets - ch->adapt.received >= IPOIB_ADAPT_PACKETS;
+	       received - ch->adapt.received >= IPOIB_ADAPT_PACKETS;
 }
 
 /**
@@ -1548,9 +1545,10 @@ static void ipoib_txq_destroy(struct ipoib_txq *txq)
 static void ipoib_txq_bury(struct ipoib_txq *txq)
 {
 	struct ipoib_ud *ud = &txq->qp.dev->ud;
+	u64 packets, bytes;
 
-	ud->gone.packets += txq->done.sent.packets;
-	ud->gone.bytes += txq->done.sent.bytes;
+	ipoib_count_get(&txq->done.sent, &packets, &bytes);
+	ipoib_count_add(&ud->gone, packets, bytes);
 	ud->gone_stops += txq->stat.stops;
 	ipoib_txq_destroy(txq);
 }
@@ -1569,6 +1567,7 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
 	txq->qp.ch = ch;
 	txq->qp.txq = txq;
 	init_completion(&txq->qp.drained);
+	u64_stats_init(&txq->done.sent.sync);
 	txq->index = index;
 	txq->nq = netdev_get_tx_queue(dev->ndev, index);
 	/* BQL would learn that one or two at a time are enough. */

@@ -961,6 +961,7 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 void ipoib_setup(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
+	u32 i;
 
 	ndev->netdev_ops = &ipoib_child_ops;
 	ndev->header_ops = &ipoib_header_ops;
@@ -981,6 +982,9 @@ void ipoib_setup(struct net_device *ndev)
 	dev->ndev = ndev;
 	INIT_LIST_HEAD(&dev->port_entry);
 	ipoib_dev_init(dev);
+	u64_stats_init(&dev->ud.gone.sync);
+	for (i = 0; i < ARRAY_SIZE(dev->rx); i++)
+		u64_stats_init(&dev->rx[i].sync);
 }
 
 /* What an interface has while it is registered; debugfs by its name. */

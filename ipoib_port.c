@@ -552,6 +552,7 @@ static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 	INIT_LIST_HEAD(&ch->dirty);
 	init_llist_head(&ch->bql);
 	init_completion(&ch->flushed);
+	u64_stats_init(&ch->rx.sync);
 	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
 	netif_napi_add(port->parent, &ch->napi, ipoib_poll);
 	return ch;
