@@ -33,9 +33,10 @@ endif
 
 obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
 
-ib_ipoib-y := ipoib_main.o ipoib_dev.o ipoib_port.o ipoib_ib.o ipoib_tso.o ipoib_path.o \
-	      ipoib_drain.o ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
-	      ipoib_sysfs.o ipoib_ethtool.o ipoib_proto.o ipoib_rules.o
+ib_ipoib-y := ipoib_main.o ipoib_dev.o ipoib_port.o ipoib_ib.o ipoib_tso.o \
+	      ipoib_path.o ipoib_drain.o ipoib_multicast.o ipoib_vlan.o \
+	      ipoib_netlink.o ipoib_offload.o ipoib_sysfs.o ipoib_ethtool.o \
+	      ipoib_proto.o ipoib_rules.o ipoib_fit.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_cm.o ipoib_cm_port.o ipoib_rc.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
 

@@ -29,6 +29,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "ipoib_dev.h"
+#include "ipoib_fit.h"
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 
@@ -1206,9 +1207,28 @@ static inline struct ipoib_tx_slot *ipoib_txq_slot(struct ipoib_txq *txq)
 /* ---- ipoib_tso.c -------------------------------------------------------- */
 
 u32 ipoib_tso_pages(u32 size);
-bool ipoib_tso_fits(const struct ipoib_dev *dev, const struct sk_buff *skb);
 void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 		    struct ipoib_ah *ah, u32 qpn);
+
+/* ---- ipoib_offload.c ---------------------------------------------------- */
+
+int ipoib_skb_transport(const struct sk_buff *skb, struct ipoib_transport *t);
+void ipoib_skb_describe(const struct sk_buff *skb, struct ipoib_fit_packet *p);
+u32 ipoib_ud_fit(const struct ipoib_dev *dev, const struct sk_buff *skb);
+netdev_features_t ipoib_offload_features(struct ipoib_dev *dev,
+					 struct sk_buff *skb,
+					 netdev_features_t features);
+void ipoib_xmit_segments(struct ipoib_txq *txq, struct sk_buff *skb);
+void ipoib_too_long(struct ipoib_dev *dev, struct sk_buff *skb, u32 max_len);
+
+/* Ethertype of a packet with its link-layer address in front. */
+static inline __be16 ipoib_skb_proto(const struct sk_buff *skb)
+{
+	const struct ipoib_encap *encap =
+		(const void *)(skb->data + INFINIBAND_ALEN);
+
+	return encap->proto;
+}
 
 /* ---- ipoib_path.c ------------------------------------------------------- */
 
@@ -1224,9 +1244,7 @@ void ipoib_neigh_open(struct ipoib_dev *dev);
 void ipoib_neigh_stop(struct ipoib_dev *dev);
 netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 			     const u8 *addr, __be16 proto);
-netdev_features_t ipoib_neigh_features(struct ipoib_dev *dev,
-				       struct sk_buff *skb,
-				       netdev_features_t features);
+u32 ipoib_neigh_fit(struct ipoib_dev *dev, const struct sk_buff *skb);
 int ipoib_neigh_record(struct ipoib_link *link, struct sa_path_rec *rec,
 		       bool doubt);
 void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
@@ -1287,13 +1305,8 @@ void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget);
 void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
 			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
 			  struct ipoib_rx_batch *batch);
-netdev_features_t ipoib_link_features(struct ipoib_link *link,
-				      struct sk_buff *skb,
-				      netdev_features_t features);
-netdev_features_t ipoib_datagram_features(struct ipoib_dev *dev,
-					  struct sk_buff *skb,
-					  netdev_features_t features);
-bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb);
+u32 ipoib_link_fit(const struct ipoib_link *link, const struct sk_buff *skb);
+void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu);
 #define IPOIB_CM_STATS		19
 void ipoib_cm_get_stat_names(u8 *data);
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
@@ -1339,24 +1352,16 @@ static inline void ipoib_rc_rx_complete(struct ipoib_channel *ch,
 					struct ipoib_rx_slot *slot,
 					const struct ib_wc *wc,
 					struct ipoib_rx_batch *batch) { }
-static inline netdev_features_t
-ipoib_link_features(struct ipoib_link *link, struct sk_buff *skb,
-		    netdev_features_t features)
+static inline u32 ipoib_link_fit(const struct ipoib_link *link,
+				 const struct sk_buff *skb)
 {
-	return features;
+	return 0;
 }
 
-static inline netdev_features_t
-ipoib_datagram_features(struct ipoib_dev *dev, struct sk_buff *skb,
-			netdev_features_t features)
+static inline void ipoib_pmtu_signal(struct ipoib_dev *dev,
+				     struct sk_buff *skb, u32 mtu)
 {
-	return features;
-}
-
-static inline bool ipoib_cm_fit_datagram(struct ipoib_txq *txq,
-					 struct sk_buff *skb)
-{
-	return true;
+	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_PKT_TOO_BIG);
 }
 
 #define IPOIB_CM_STATS		0

@@ -331,7 +331,6 @@ static inline bool ipoib_conn_is_active(const struct ipoib_conn *conn)
 void ipoib_conn_notify(struct ipoib_conn *conn, enum ipoib_conn_event ev);
 void ipoib_link_notify(struct ipoib_link *link);
 void ipoib_link_move(struct ipoib_link *link, enum ipoib_link_state to);
-void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu);
 
 /* ipoib_cm_port.c */
 int ipoib_cm_port_get(struct ipoib_port *port);

@@ -1321,13 +1321,11 @@ err_unmap:
 	return -EIO;
 }
 
-/* Complete the request for a packet to be cut by the HCA; header octets. */
+/* Complete the request for a packet to be cut by the HCA; header bytes. */
 static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
 {
 	u32 hlen = skb_tcp_all_headers(skb);
 
-	if (unlikely(!pskb_may_pull(skb, hlen)))
-		return -ENOMEM;
 	ud->wr.opcode = IB_WR_LSO;
 	ud->header = skb->data;
 	ud->hlen = hlen;
@@ -1338,16 +1336,14 @@ static int ipoib_tx_lso(struct ib_ud_wr *ud, struct sk_buff *skb)
 /* Have the HCA make the checksum of a packet, or make it here. */
 static int ipoib_tx_csum(const struct ipoib_dev *dev, struct sk_buff *skb)
 {
-	const struct iphdr *ip = (const void *)(skb->data + IPOIB_ENCAP_LEN);
 	const struct ipoib_encap *encap = (const void *)skb->data;
 
 	if (skb->ip_summed != CHECKSUM_PARTIAL)
 		return 0;
-	/* It finds the transport header by itself, behind IPv4's. */
-	if (likely(dev->ud.csum && encap->proto == htons(ETH_P_IP) &&
-		   skb_checksum_start_offset(skb) ==
-		   IPOIB_ENCAP_LEN + ip->ihl * 4 &&
-		   (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP)))
+	if (likely(dev->ud.csum &&
+		   ipoib_fit_hca_csum(encap->proto, encap + 1,
+				      skb_checksum_start_offset(skb) -
+				      IPOIB_ENCAP_LEN)))
 		return IB_SEND_IP_CSUM;
 	return skb_checksum_help(skb);
 }
@@ -1397,6 +1393,48 @@ void ipoib_txq_sent(struct ipoib_txq *txq, u32 bytes)
 		ipoib_txq_post(txq);
 }
 
+/*
+ * A packet that is not simply sent: to be cut, too long, or of many pieces.
+ * Where the TX lock is held the answer of ipoib_ud_fit() holds.
+ *
+ * Return: bytes of headers that the HCA gets apart if it is to cut the packet,
+ * 0 if the packet can simply be sent now; both without its link-layer address.
+ * Else -errno, and it was consumed.
+ */
+static noinline int ipoib_ud_prepare(struct ipoib_txq *txq, struct sk_buff *skb,
+				     struct ipoib_ah *ah, u32 qpn)
+{
+	struct ib_ud_wr *ud = &txq->chain[txq->chained].ud;
+	struct ipoib_dev *dev = txq->qp.dev;
+	u32 fit = ipoib_ud_fit(dev, skb);
+
+	switch (fit & (IPOIB_FIT_NOT_YET | IPOIB_FIT_LSO | IPOIB_FIT_TSO) &
+		~IPOIB_FIT_CSUM) {
+	case IPOIB_FIT_LSO:
+		__skb_pull(skb, INFINIBAND_ALEN);
+		return ipoib_tx_lso(ud, skb);
+	case IPOIB_FIT_TSO:
+		__skb_pull(skb, INFINIBAND_ALEN);
+		ipoib_tso_send(txq, skb, ah, qpn);
+		return -EINPROGRESS;
+	case IPOIB_FIT_SEGMENT:
+		ipoib_xmit_segments(txq, skb);
+		return -EINPROGRESS;
+	case IPOIB_FIT_TOO_LONG:
+		txq->stat.too_long++;
+		ipoib_too_long(dev, skb, READ_ONCE(dev->ud.max_len));
+		break;
+	default:
+		__skb_pull(skb, INFINIBAND_ALEN);
+		if (!skb_linearize(skb))
+			return 0;
+		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+		break;
+	}
+	ipoib_txq_kick(txq);
+	return -EMSGSIZE;
+}
+
 /**
  * ipoib_ud_send - send a packet as datagram
  * @txq: queue, its TX lock held
@@ -1411,32 +1449,25 @@ netdev_tx_t ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	struct ipoib_tx_wr *w = &txq->chain[txq->chained];
 	struct ipoib_tx_slot *slot = ipoib_txq_slot(txq);
 	struct ipoib_dev *dev = txq->qp.dev;
-	int hlen = 0, flags = 0, n;
+	int hlen = 0, flags = IB_SEND_IP_CSUM, n;
 
-	if (unlikely(dev->connected) && !ipoib_cm_fit_datagram(txq, skb)) {
-		ipoib_txq_kick(txq);
-		return NETDEV_TX_OK;
-	}
-	__skb_pull(skb, INFINIBAND_ALEN);
 	if (unlikely(!READ_ONCE(dev->ud.running)))
 		goto drop;
-	if (!skb_is_gso(skb)) {
-		if (unlikely(skb->len > dev->ud.max_len)) {
-			txq->stat.too_long++;
-			goto drop;
-		}
+	if (ipoib_fit_is_plain(skb->len - INFINIBAND_ALEN,
+			       skb_shinfo(skb)->nr_frags,
+			       skb_shinfo(skb)->gso_size,
+			       READ_ONCE(dev->ud.max_len), dev->ud.max_sge)) {
+		__skb_pull(skb, INFINIBAND_ALEN);
+	} else {
+		hlen = ipoib_ud_prepare(txq, skb, ah, qpn);
+		if (hlen < 0)
+			return NETDEV_TX_OK;
+	}
+	if (!hlen) {
 		flags = ipoib_tx_csum(dev, skb);
 		if (unlikely(flags < 0))
 			goto drop;
 		w->ud.wr.opcode = IB_WR_SEND;
-	} else if (dev->ud.lso && skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4) {
-		hlen = ipoib_tx_lso(&w->ud, skb);
-		if (unlikely(hlen < 0))
-			goto drop;
-		flags = IB_SEND_IP_CSUM;
-	} else {
-		ipoib_tso_send(txq, skb, ah, qpn);
-		return NETDEV_TX_OK;
 	}
 
 	n = ipoib_tx_map(&txq->ring, slot, w->sge, skb, hlen);

@@ -197,20 +197,7 @@ static netdev_features_t ipoib_features_check(struct sk_buff *skb,
 					      struct net_device *ndev,
 					      netdev_features_t features)
 {
-	struct ipoib_dev *dev = ipoib_priv(ndev);
-
-	/* More pieces than the HCA can gather: the core makes them fewer. */
-	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge) &&
-	    !(dev->connected && dev->ud.max_sge >= IPOIB_REPACK_SGE))
-		features &= ~(NETIF_F_SG | NETIF_F_GSO_MASK);
-	if (!skb_is_gso(skb))
-		return features;
-	if (dev->connected)
-		return ipoib_neigh_features(dev, skb, features);
-	if (!(dev->ud.lso && skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4) &&
-	    !ipoib_tso_fits(dev, skb))
-		features &= ~NETIF_F_GSO_MASK;
-	return features;
+	return ipoib_offload_features(ipoib_priv(ndev), skb, features);
 }
 
 static void ipoib_tx_timeout(struct net_device *ndev, unsigned int queue)
@@ -315,10 +302,10 @@ static netdev_features_t ipoib_connected_offloads(struct ipoib_dev *dev)
  * A packet to be cut here needs so many places in the ring; TCP makes none
  * that is longer.
  */
-static void ipoib_dev_limit_segs(struct ipoib_dev *dev)
+static void __ipoib_dev_limit_segs(struct ipoib_dev *dev, bool connected)
 {
 	u32 size = dev->ud.txqs[0]->ring.size;
-	bool here = !dev->connected && !dev->ud.lso;
+	bool here = !connected && !dev->ud.lso;
 	u32 segs = here ? ipoib_tso_segs(size) : GSO_MAX_SEGS;
 	struct net_device *ndev = dev->ndev;
 	bool follow = ndev->gso_max_segs == ndev->tso_max_segs;
@@ -329,21 +316,20 @@ static void ipoib_dev_limit_segs(struct ipoib_dev *dev)
 		WRITE_ONCE(ndev->gso_max_segs, ndev->tso_max_segs);
 }
 
-/**
- * ipoib_dev_update_features - tell the stack what the mode offers
- * @dev: interface
- *
- * What is new is on; what was there before is as it was.
- *
- * Context: rtnl.
- */
-void ipoib_dev_update_features(struct ipoib_dev *dev)
+static void ipoib_dev_limit_segs(struct ipoib_dev *dev)
+{
+	__ipoib_dev_limit_segs(dev, dev->connected);
+}
+
+/* What is new is on; what was there before is as it was. */
+static void ipoib_dev_offer(struct ipoib_dev *dev, bool connected)
 {
 	struct net_device *ndev = dev->ndev;
 	netdev_features_t old = ndev->hw_features, new;
 
-	new = dev->connected ? ipoib_connected_offloads(dev) :
-			       ipoib_datagram_offloads(dev->port->ca);
+	ASSERT_RTNL();
+	new = connected ? ipoib_connected_offloads(dev) :
+			  ipoib_datagram_offloads(dev->port->ca);
 	/* What the core does by itself, such as GSO, is not ours to take. */
 	new |= old & NETIF_F_SOFT_FEATURES;
 	ndev->hw_features = new;
@@ -351,8 +337,19 @@ void ipoib_dev_update_features(struct ipoib_dev *dev)
 	ndev->features &= ~(old & ~new);
 	ndev->wanted_features = (ndev->wanted_features & ~(old & ~new)) |
 				(new & ~old);
-	ipoib_dev_limit_segs(dev);
+	__ipoib_dev_limit_segs(dev, connected);
 	netdev_update_features(ndev);
+}
+
+/**
+ * ipoib_dev_update_features - tell the stack what the mode offers
+ * @dev: interface
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_update_features(struct ipoib_dev *dev)
+{
+	ipoib_dev_offer(dev, dev->connected);
 }
 
 /* Who looks a path up decides by the mode whether there is a connection. */
@@ -424,10 +421,11 @@ static void ipoib_dev_to_datagram(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
 
+	/* First, so that few packets come that datagrams can't be. */
+	ipoib_dev_offer(dev, false);
 	ipoib_dev_end_connected(dev);
 	ipoib_cm_disable(dev);
 	dev->admin_mtu = dev->ud_mtu;
-	ipoib_dev_update_features(dev);
 	ndev->priv_flags |= IFF_XMIT_DST_RELEASE | IFF_XMIT_DST_RELEASE_PERM;
 }
 

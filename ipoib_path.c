@@ -1276,7 +1276,7 @@ static noinline netdev_tx_t ipoib_neigh_defer(struct ipoib_txq *txq,
 		/* Now neighbour and path are there. */
 		if (neigh->link && ipoib_rc_xmit(txq, skb, neigh->link))
 			return NETDEV_TX_OK;
-		return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(addr));
+		return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(skb->data));
 	}
 	if (!kept)
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_CREATEFAIL);
@@ -1325,34 +1325,34 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	if (unlikely(proto != htons(ETH_P_IP)) &&
 	    ipoib_neigh_is_probe(skb, proto))
 		ipoib_path_probe(path);
+	/* It may have moved the packet, and @addr with it. */
 	if (neigh->link && ipoib_rc_xmit(txq, skb, neigh->link))
 		return NETDEV_TX_OK;
-	return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(addr));
+	return ipoib_ud_send(txq, skb, ah, ipoib_addr_qpn(skb->data));
 }
 
 /**
- * ipoib_neigh_features - what a packet may be left with on its way to a peer
+ * ipoib_neigh_fit - what has to be done to a packet on its way to a peer
  * @dev: interface in connected mode
- * @skb: packet with its link-layer address in front, to be cut into segments
- * @features: what the interface can do at best
+ * @skb: packet with its link-layer address in front
  *
  * Context: BHs disabled.
+ * Return: bits of enum ipoib_fit, as things are now
  */
-netdev_features_t ipoib_neigh_features(struct ipoib_dev *dev,
-				       struct sk_buff *skb,
-				       netdev_features_t features)
+u32 ipoib_neigh_fit(struct ipoib_dev *dev, const struct sk_buff *skb)
 {
 	struct ipoib_neigh *neigh;
+	u32 fit = 0;
 
 	rcu_read_lock();
 	neigh = rhashtable_lookup(&dev->neigh.table, skb->data,
 				  ipoib_neigh_params);
 	if (neigh && neigh->link)
-		features = ipoib_link_features(neigh->link, skb, features);
+		fit = ipoib_link_fit(neigh->link, skb);
 	else if (neigh || !ipoib_addr_is_rc(skb->data))
-		features = ipoib_datagram_features(dev, skb, features);
+		fit = ipoib_ud_fit(dev, skb);
 	rcu_read_unlock();
-	return features;
+	return fit;
 }
 
 /**

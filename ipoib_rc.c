@@ -21,6 +21,7 @@
 #include <linux/skbuff_ref.h>
 #include <linux/tcp.h>
 #include <net/gro.h>
+#include <net/gso.h>
 #include <net/icmp.h>
 #include <net/netdev_queues.h>
 
@@ -59,101 +60,11 @@ void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu)
 	queue_work(ipoib_wq, &cm->pmtu_work);
 }
 
-static u32 ipoib_datagram_mtu(const struct ipoib_dev *dev)
-{
-	return READ_ONCE(dev->ud.max_len) - IPOIB_ENCAP_LEN;
-}
-
-static __be16 ipoib_skb_proto(const struct sk_buff *skb)
-{
-	const struct ipoib_encap *encap =
-		(const void *)(skb->data + INFINIBAND_ALEN);
-
-	return encap->proto;
-}
-
-/* Can datagrams carry it, the HCA cutting it if need be? */
+/* Can datagrams carry it, cut by the HCA or here if need be? */
 static bool ipoib_fits_datagram(struct ipoib_dev *dev, struct sk_buff *skb)
 {
-	const struct ib_device_attr *attr = &dev->port->ca->attrs;
-	u32 mtu = ipoib_datagram_mtu(dev);
-
-	if (!skb_is_gso(skb))
-		return skb->len - IPOIB_HARD_LEN <= mtu;
-	return attr->kernel_cap_flags & IBK_UD_TSO &&
-	       attr->device_cap_flags & IB_DEVICE_UD_IP_CSUM &&
-	       skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4 &&
-	       skb_gso_validate_network_len(skb, mtu);
-}
-
-/**
- * ipoib_datagram_features - what a packet for a datagram may be left with
- * @dev: interface in connected mode
- * @skb: packet with its link-layer address in front, to be cut into segments
- * @features: what the interface can do at best
- */
-netdev_features_t ipoib_datagram_features(struct ipoib_dev *dev,
-					  struct sk_buff *skb,
-					  netdev_features_t features)
-{
-	return ipoib_fits_datagram(dev, skb) ? features :
-					       features & ~NETIF_F_GSO_MASK;
-}
-
-/**
- * ipoib_link_features - what a packet for a connection may be left with
- * @link: neighbour it goes to
- * @skb: packet with its link-layer address in front, to be cut into segments
- * @features: what the interface can do at best
- *
- * The link may have changed when the packet comes to be sent, rarely.
- */
-netdev_features_t ipoib_link_features(struct ipoib_link *link,
-				      struct sk_buff *skb,
-				      netdev_features_t features)
-{
-	enum ipoib_link_state state = READ_ONCE(link->state);
-
-	if (state == IPOIB_LINK_UP) {
-		if (READ_ONCE(link->caps) & IPOIB_CM_CAP_GSO &&
-		    skb->len - INFINIBAND_ALEN <= READ_ONCE(link->max_msg))
-			return features;
-		return features & ~NETIF_F_GSO_MASK;
-	}
-	/* It waits as it is if its segments would have to. */
-	if (state != IPOIB_LINK_BACKOFF &&
-	    !skb_gso_validate_network_len(skb, ipoib_datagram_mtu(link->dev)))
-		return features;
-	return ipoib_datagram_features(link->dev, skb, features);
-}
-
-/**
- * ipoib_cm_fit_datagram - make a packet fit for a datagram, or drop it
- * @txq: queue of an interface in connected mode, its TX lock held
- * @skb: packet with its link-layer address in front
- *
- * The interface offers the stack what connections can do, which is more.
- *
- * Return: false if the packet was dropped
- */
-bool ipoib_cm_fit_datagram(struct ipoib_txq *txq, struct sk_buff *skb)
-{
-	struct ipoib_dev *dev = txq->qp.dev;
-
-	if (unlikely(!ipoib_fits_datagram(dev, skb))) {
-		if (skb_is_gso(skb))
-			goto drop;
-		txq->stat.too_long++;
-		ipoib_pmtu_signal(dev, skb, ipoib_datagram_mtu(dev));
-		return false;
-	}
-	if (skb_shinfo(skb)->nr_frags >= dev->ud.max_sge && skb_linearize(skb))
-		goto drop;
-	return true;
-
-drop:
-	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
-	return false;
+	return !(ipoib_ud_fit(dev, skb) &
+		 (IPOIB_FIT_SEGMENT | IPOIB_FIT_TOO_LONG));
 }
 
 /* ---- transmit completions ----------------------------------------------- */
@@ -276,48 +187,69 @@ void ipoib_rc_resend(struct sk_buff_head *list)
 
 /* ---- transmit path ------------------------------------------------------ */
 
-static bool ipoib_gso_is_plain(const struct sk_buff *skb)
+static noinline u32 ipoib_rc_fit_slow(const struct ipoib_link *link,
+				      const struct sk_buff *skb, u32 *imm)
 {
-	const unsigned int plain = SKB_GSO_TCPV4 | SKB_GSO_TCPV6 |
-				   SKB_GSO_UDP_L4 | SKB_GSO_TCP_ECN |
-				   SKB_GSO_DODGY;
+	u32 max_sge = link->dev->ud.max_sge;
+	const struct ipoib_fit_dest dest = {
+		.rc = true,
+		.max_len = READ_ONCE(link->max_msg),
+		.max_sge = max_sge,
+		.repack = max_sge >= IPOIB_REPACK_SGE,
+		.caps = READ_ONCE(link->caps),
+	};
+	struct ipoib_fit_packet p;
+	u32 fit;
 
-	return !(skb_shinfo(skb)->gso_type & ~plain);
+	ipoib_skb_describe(skb, &p);
+	fit = ipoib_fit(&p, &dest);
+	*imm = fit & IPOIB_FIT_PEER ? ipoib_fit_imm(&p) : 0;
+	return fit;
 }
 
-/* What the peer has to be told to finish a packet, 0 if it can't. */
-static u32 ipoib_rc_imm(const struct sk_buff *skb, u32 caps)
+/*
+ * What has to be done to a packet for the link's connection to take it, bits
+ * of enum ipoib_fit, and what the peer is to be told.  Link's lock held.
+ */
+static u32 ipoib_rc_fit(const struct ipoib_link *link,
+			const struct sk_buff *skb, u32 *imm)
 {
-	const struct skb_shared_info *info = skb_shinfo(skb);
-	u32 imm = IPOIB_IMM_CSUM;
 	struct ipoib_transport t;
 
-	if (!(caps & IPOIB_CM_CAP_NO_CSUM) ||
-	    ipoib_transport_parse(&t, ipoib_skb_proto(skb),
-				  skb->data + IPOIB_HARD_LEN,
-				  skb_headlen(skb) - IPOIB_HARD_LEN) ||
-	    t.start + IPOIB_HARD_LEN != skb_checksum_start_offset(skb) ||
-	    t.csum != t.start + skb->csum_offset)
-		return 0;
-	if (!info->gso_size)
-		return imm;
-	if (!(caps & IPOIB_CM_CAP_GSO) || !ipoib_gso_is_plain(skb))
-		return 0;
-	if (info->gso_type & SKB_GSO_TCP_ECN)
-		imm |= IPOIB_IMM_ECN;
-	return imm | IPOIB_IMM_GSO | info->gso_size;
-}
-
-/* Bring a packet into the form that the peer takes; false: impossible. */
-static bool ipoib_rc_prepare(struct sk_buff *skb, u32 caps, u32 *imm)
-{
+	lockdep_assert_held(&link->lock);
+	if (!ipoib_fit_is_plain(skb->len - INFINIBAND_ALEN,
+				skb_shinfo(skb)->nr_frags,
+				skb_shinfo(skb)->gso_size, link->max_msg,
+				link->dev->ud.max_sge))
+		return ipoib_rc_fit_slow(link, skb, imm);
 	*imm = 0;
 	if (skb->ip_summed != CHECKSUM_PARTIAL)
-		return !skb_is_gso(skb);
-	*imm = ipoib_rc_imm(skb, caps);
-	if (*imm)
-		return true;
-	return !skb_is_gso(skb) && !skb_checksum_help(skb);
+		return 0;
+	if (!(link->caps & IPOIB_CM_CAP_NO_CSUM) ||
+	    ipoib_skb_transport(skb, &t))
+		return IPOIB_FIT_CSUM;
+	*imm = IPOIB_IMM_CSUM;
+	return IPOIB_FIT_PEER;
+}
+
+/**
+ * ipoib_link_fit - what has to be done to a packet for a neighbour's connection
+ * @link: the neighbour's
+ * @skb: packet with its link-layer address in front
+ *
+ * Without a connection it will be sent as datagrams, or wait as it is if those
+ * are too short.  The link may have changed when the packet comes to be sent.
+ *
+ * Context: BHs disabled.
+ * Return: bits of enum ipoib_fit
+ */
+u32 ipoib_link_fit(const struct ipoib_link *link, const struct sk_buff *skb)
+{
+	u32 imm;
+
+	return READ_ONCE(link->state) == IPOIB_LINK_UP ?
+	       ipoib_rc_fit_slow(link, skb, &imm) :
+	       ipoib_ud_fit(link->dev, skb);
 }
 
 /* The stack's pieces are more than the HCA gathers: copy them to large ones. */
@@ -358,6 +290,20 @@ err_free:
 	return -ENOMEM;
 }
 
+/* Do what can be done to a packet without cutting it. */
+static int ipoib_rc_finish(const struct ipoib_link *link, struct sk_buff *skb,
+			   u32 fit)
+{
+	int ret = 0;
+
+	if (fit & IPOIB_FIT_CSUM)
+		ret = skb_checksum_help(skb);
+	if (!ret && fit & IPOIB_FIT_REPACK)
+		ret = link->dev->ud.max_sge >= IPOIB_REPACK_SGE ?
+		      ipoib_rc_repack(skb) : skb_linearize(skb);
+	return ret;
+}
+
 /* Make a request of a packet and give it a place in the ring. */
 static bool ipoib_rc_build(struct ipoib_conn *conn, struct ipoib_rc_wr *w,
 			   struct sk_buff *skb, u32 imm)
@@ -370,9 +316,6 @@ static bool ipoib_rc_build(struct ipoib_conn *conn, struct ipoib_rc_wr *w,
 
 	lockdep_assert_held(&conn->link->lock);
 	__skb_pull(skb, INFINIBAND_ALEN);
-	if (unlikely(skb_shinfo(skb)->nr_frags >= dev->ud.max_sge) &&
-	    ipoib_rc_repack(skb))
-		return false;
 	n = ipoib_tx_map(&conn->ring, slot, w->sge, skb, 0);
 	if (unlikely(n < 0))
 		return false;
@@ -566,16 +509,41 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	return false;
 }
 
+/* Cut a packet that waited; its parts wait in its place. */
+static void ipoib_rc_push_segments(struct ipoib_link *link, struct sk_buff *skb)
+{
+	struct sk_buff *segs, *seg, *next;
+	struct sk_buff_head list;
+
+	segs = skb_gso_segment(skb, NETIF_F_SG | NETIF_F_HW_CSUM);
+	if (IS_ERR_OR_NULL(segs)) {
+		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_SKB_GSO_SEG);
+		return;
+	}
+	consume_skb(skb);
+	__skb_queue_head_init(&list);
+	skb_list_walk_safe(segs, seg, next) {
+		skb_mark_not_on_list(seg);
+		__skb_queue_tail(&list, seg);
+		WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + seg->len);
+	}
+	skb_queue_splice(&list, &link->waiting);
+}
+
 /* A packet that waited for room in the ring. */
 static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
 {
 	struct ipoib_link *link = conn->link;
 	struct ipoib_dev *dev = link->dev;
-	u32 imm;
+	u32 imm, fit;
 
-	if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
-		ipoib_pmtu_signal(dev, skb, link->max_msg - IPOIB_ENCAP_LEN);
-	else if (unlikely(!ipoib_rc_prepare(skb, link->caps, &imm)))
+	fit = ipoib_rc_fit(link, skb, &imm);
+	if (unlikely(fit & IPOIB_FIT_TOO_LONG))
+		ipoib_too_long(dev, skb, link->max_msg);
+	else if (unlikely(fit & IPOIB_FIT_SEGMENT))
+		ipoib_rc_push_segments(link, skb);
+	else if (unlikely(fit & IPOIB_FIT_NOT_YET) &&
+		 ipoib_rc_finish(link, skb, fit))
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOMEM);
 	else
 		ipoib_rc_send_one(conn, skb, imm);
@@ -642,11 +610,61 @@ static noinline void ipoib_rc_stray(struct ipoib_conn *conn,
 	ipoib_txq_watch(conn->qp.txq, conn->cqs.tx, true);
 }
 
+/*
+ * Send a packet that fits, or have it wait, or say by @fit what has to be done
+ * to it first.  The link's lock and the TX lock are held.
+ *
+ * Return: true if the queue is to be flushed
+ */
+static bool ipoib_rc_xmit_locked(struct ipoib_txq *txq, struct ipoib_conn *conn,
+				 struct sk_buff *skb, u32 *fit)
+{
+	struct ipoib_link *link = conn->link;
+	u32 imm;
+
+	*fit = ipoib_rc_fit(link, skb, &imm);
+	if (unlikely(*fit & IPOIB_FIT_NOT_YET))
+		return false;
+	if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn))) {
+		ipoib_rc_wait(conn, skb);
+		return false;
+	}
+	if (unlikely(conn->qp.txq != txq)) {
+		ipoib_rc_stray(conn, skb, imm);
+		return false;
+	}
+	return ipoib_rc_chain(txq, conn, skb, imm);
+}
+
+/*
+ * A packet does not fit as it is.  What takes long is done without the link's
+ * lock.  Return: true if it was made to fit; else it was consumed.
+ */
+static noinline bool ipoib_rc_prepare(struct ipoib_txq *txq,
+				      struct ipoib_link *link,
+				      struct sk_buff *skb, u32 fit)
+{
+	if (fit & IPOIB_FIT_SEGMENT) {
+		ipoib_xmit_segments(txq, skb);
+		return false;
+	}
+	if (fit & IPOIB_FIT_TOO_LONG)
+		ipoib_too_long(link->dev, skb, READ_ONCE(link->max_msg));
+	else if (!ipoib_rc_finish(link, skb, fit))
+		return true;
+	else
+		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_NOMEM);
+	ipoib_txq_kick(txq);
+	return false;
+}
+
 /**
  * ipoib_rc_xmit - send a packet to a neighbour that takes connections
  * @txq: queue, its TX lock held
  * @skb: packet with its link-layer address in front
  * @link: the neighbour's
+ *
+ * The headers may have moved when this returns.
  *
  * Return: false if it should go as datagram; else it was consumed
  */
@@ -654,34 +672,28 @@ bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		   struct ipoib_link *link)
 {
 	struct ipoib_conn *conn = txq->rc->conn;
-	bool handled = true, kick = false;
-	u32 mtu = 0, imm = 0;
+	bool handled, kick;
+	u32 fit;
 
 	if (conn && unlikely(conn->link != link))
 		ipoib_rc_flush(txq);
-	if (likely(READ_ONCE(link->state) == IPOIB_LINK_UP) &&
-	    unlikely(!ipoib_rc_prepare(skb, READ_ONCE(link->caps), &imm))) {
-		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
-		ipoib_txq_kick(txq);
+	do {
+		handled = true;
+		kick = false;
+		fit = 0;
+		spin_lock(&link->lock);
+		conn = link->conn;
+		if (unlikely(!ipoib_rc_usable(link, conn)))
+			handled = ipoib_rc_defer(link, skb);
+		else
+			kick = ipoib_rc_xmit_locked(txq, conn, skb, &fit);
+		spin_unlock(&link->lock);
+		if (likely(!(fit & IPOIB_FIT_NOT_YET)))
+			break;
+	} while (ipoib_rc_prepare(txq, link, skb, fit));
+
+	if (unlikely(fit & IPOIB_FIT_NOT_YET))
 		return true;
-	}
-
-	spin_lock(&link->lock);
-	conn = link->conn;
-	if (unlikely(!ipoib_rc_usable(link, conn) || (imm && !link->caps)))
-		handled = ipoib_rc_defer(link, skb);
-	else if (unlikely(skb->len - INFINIBAND_ALEN > link->max_msg))
-		mtu = link->max_msg - IPOIB_ENCAP_LEN;
-	else if (unlikely(link->waiting_bytes || !ipoib_rc_room(conn)))
-		ipoib_rc_wait(conn, skb);
-	else if (unlikely(conn->qp.txq != txq))
-		ipoib_rc_stray(conn, skb, imm);
-	else
-		kick = ipoib_rc_chain(txq, conn, skb, imm);
-	spin_unlock(&link->lock);
-
-	if (unlikely(mtu))
-		ipoib_pmtu_signal(link->dev, skb, mtu);
 	if (kick)
 		ipoib_txq_flush(txq);
 	else if (handled)

@@ -9,6 +9,7 @@
 #include <kunit/test.h>
 #include <linux/module.h>
 
+#include "ipoib_fit.h"
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 
@@ -1006,6 +1007,381 @@ static void test_imm_check(struct kunit *test)
 			-EINVAL);
 }
 
+/* ---- what becomes of a packet ------------------------------------------- */
+
+static const u32 fit_types[] = {
+	SKB_GSO_TCPV4, SKB_GSO_TCPV6, SKB_GSO_UDP_L4,
+	SKB_GSO_TCPV4 | SKB_GSO_DODGY, SKB_GSO_TCPV6 | SKB_GSO_DODGY,
+	SKB_GSO_UDP_L4 | SKB_GSO_DODGY,
+	SKB_GSO_TCPV4 | SKB_GSO_TCP_ECN, SKB_GSO_TCPV6 | SKB_GSO_TCP_ECN,
+	SKB_GSO_UDP_L4 | SKB_GSO_TCP_ECN,
+	SKB_GSO_TCPV4 | SKB_GSO_TCPV6, SKB_GSO_TCPV4 | SKB_GSO_UDP_L4,
+	SKB_GSO_TCPV4 | SKB_GSO_TCP_FIXEDID,
+	SKB_GSO_TCPV4 | SKB_GSO_GRE, SKB_GSO_TCPV6 | SKB_GSO_GRE_CSUM,
+	SKB_GSO_TCPV4 | SKB_GSO_UDP_TUNNEL,
+	SKB_GSO_UDP_L4 | SKB_GSO_UDP_TUNNEL_CSUM,
+	SKB_GSO_TCPV4 | SKB_GSO_IPXIP4, SKB_GSO_TCPV6 | SKB_GSO_IPXIP6,
+	SKB_GSO_TCPV4 | SKB_GSO_PARTIAL, SKB_GSO_TCPV4 | SKB_GSO_ESP,
+	SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST, SKB_GSO_TCPV4 | SKB_GSO_FRAGLIST,
+	SKB_GSO_UDP, SKB_GSO_SCTP, SKB_GSO_FCOE, SKB_GSO_DODGY, 0,
+	/* Accurate ECN of newer kernels, and one to come */
+	SKB_GSO_TCPV4 | 1 << 19, SKB_GSO_TCPV6 | 1 << 25,
+};
+
+/* Transport headers, @end behind the IP header; the first is none. */
+static const struct fit_header {
+	struct ipoib_transport t;
+	bool ipv6;
+} fit_headers[] = {
+	{ { 0, 0, 0, 0 }, false },
+	{ { 0, 0, 0, 0 }, true },
+	{ { IPPROTO_TCP, 20, 40, 36 }, false },
+	{ { IPPROTO_TCP, 60, 120, 76 }, false },
+	{ { IPPROTO_TCP, 60, 124, 76 }, false },
+	{ { IPPROTO_TCP, 40, 72, 56 }, true },
+	{ { IPPROTO_UDP, 20, 28, 26 }, false },
+	{ { IPPROTO_UDP, 40, 48, 46 }, true },
+};
+
+static const struct {
+	u32 len, gso_size;
+} fit_lengths[] = {
+	{ 4, 0 }, { 64, 0 }, { 2048, 0 }, { 2049, 0 }, { 4096, 0 },
+	{ 65524, 0 }, { 65525, 0 }, { 0xffffffff, 0 },
+	{ 300, 1 }, { 900, 87 }, { 900, 88 }, { 2000, 1448 }, { 1400, 1448 },
+	{ 20000, 1000 }, { 20000, 2004 }, { 20000, 2005 }, { 20000, 4020 },
+	{ 65524, 400 }, { 65524, 88 }, { 65524, 1448 }, { 65524, 60000 },
+	{ 65524, 65535 }, { 65525, 1448 }, { 200000, 1448 },
+};
+
+static const struct ipoib_fit_dest fit_dests[] = {
+	{ false, 2048, 17, false, false, false, 42, 0 },
+	{ false, 2048, 17, false, true, false, 42, 0 },
+	{ false, 2048, 17, false, true, true, 42, 0 },
+	{ false, 4096, 17, false, true, true, 21, 0 },
+	{ false, 4096, 3, false, true, true, 42, 0 },
+	{ false, 4096, 2, false, false, false, 42, 0 },
+	{ false, 0, 1, false, false, false, 0, 0 },
+	{ true, 65524, 17, true, true, true, 42, 0 },
+	{ true, 65524, 17, true, false, false, 42, 1 },
+	{ true, 65524, 17, true, true, true, 42, 3 },
+	{ true, 65524, 3, true, true, true, 42, 3 },
+	{ true, 65524, 2, false, true, true, 42, 3 },
+	{ true, 2048, 17, true, true, true, 42, 3 },
+	{ true, 2048, 17, true, true, true, 42, 2 },
+	{ true, 100, 17, true, true, true, 0, 3 },
+};
+
+static const u32 fit_pieces[] = { 0, 1, 2, 15, 16, 17, U8_MAX };
+
+static bool fit_one_bit(u32 bits)
+{
+	return bits && !(bits & (bits - 1));
+}
+
+/* Is the type, apart from being untrusted, one of these? */
+static bool fit_is(const struct ipoib_fit_packet *p, u32 a, u32 b)
+{
+	u32 type = p->gso_type & ~(u32)SKB_GSO_DODGY;
+
+	return type == a || type == b;
+}
+
+/* Is a packet that is to be cut, as its headers say, what its type says? */
+static bool fit_is_true(const struct ipoib_fit_packet *p)
+{
+	u32 plain = p->gso_type & ~(u32)(SKB_GSO_DODGY | SKB_GSO_TCP_ECN);
+
+	if (!p->partial)
+		return false;
+	if (p->t.proto == IPPROTO_UDP)
+		return fit_is(p, SKB_GSO_UDP_L4, SKB_GSO_UDP_L4);
+	return p->t.proto == IPPROTO_TCP &&
+	       plain == (p->ipv6 ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4);
+}
+
+/* What must hold of a packet that is not to be cut. */
+static const char *fit_wrong_whole(const struct ipoib_fit_packet *p,
+				   const struct ipoib_fit_dest *d, u32 fit)
+{
+	u32 csum = fit & (IPOIB_FIT_CSUM_HCA | IPOIB_FIT_PEER |
+			  IPOIB_FIT_CSUM);
+
+	if (fit & (IPOIB_FIT_LSO | IPOIB_FIT_TSO | IPOIB_FIT_SEGMENT))
+		return "cut";
+	if (p->len > d->max_len)
+		return fit == IPOIB_FIT_TOO_LONG ? NULL : "length";
+	if (fit & IPOIB_FIT_TOO_LONG)
+		return "not long";
+	if (p->partial ? !fit_one_bit(csum) : csum)
+		return "checksum";
+	if (csum == IPOIB_FIT_CSUM_HCA && !(d->csum && p->hca_csum))
+		return "checksum of the HCA";
+	if (csum == IPOIB_FIT_PEER &&
+	    !(d->caps & IPOIB_CM_CAP_NO_CSUM && p->t.proto))
+		return "checksum of the peer";
+	if (!!(fit & IPOIB_FIT_REPACK) != (p->pieces + 1 > d->max_sge))
+		return "pieces";
+	return NULL;
+}
+
+static const char *fit_wrong_tso(const struct ipoib_fit_packet *p,
+				 const struct ipoib_fit_dest *d)
+{
+	if (p->t.proto != IPPROTO_TCP ||
+	    !fit_is(p, SKB_GSO_TCPV4, SKB_GSO_TCPV6))
+		return "no TCP to cut here";
+	if (4 + p->t.end > 128 || p->pieces + 2 > d->max_sge)
+		return "no room for headers or pieces";
+	if (p->len - 4 - p->t.end > d->segs * p->gso_size)
+		return "segments";
+	return NULL;
+}
+
+static const char *fit_wrong_peer(const struct ipoib_fit_packet *p,
+				  const struct ipoib_fit_dest *d, u32 fit)
+{
+	if (d->caps != IPOIB_CM_CAPS || p->len > d->max_len)
+		return "more than the peer takes";
+	if (p->pieces + 1 > d->max_sge ? !(fit & IPOIB_FIT_REPACK) :
+					 !!(fit & IPOIB_FIT_REPACK))
+		return "pieces";
+	return fit & IPOIB_FIT_REPACK && !d->repack ? "can't repack" : NULL;
+}
+
+/* And of one that is. */
+static const char *fit_wrong_gso(const struct ipoib_fit_packet *p,
+				 const struct ipoib_fit_dest *d, u32 fit)
+{
+	bool known = fit_is_true(p) &&
+		     p->len > 4 + p->t.end + p->gso_size;
+	bool longer = 4 + p->t.end + p->gso_size > d->max_len;
+
+	if (!known)
+		return fit == IPOIB_FIT_SEGMENT ? NULL : "not what it says";
+	if (longer)
+		return fit == IPOIB_FIT_TOO_LONG ? NULL : "long segments";
+	switch (fit & ~(u32)IPOIB_FIT_REPACK) {
+	case IPOIB_FIT_LSO:
+		if (!d->lso || !fit_is(p, SKB_GSO_TCPV4, SKB_GSO_TCPV4) ||
+		    p->pieces + 1 > d->max_sge || fit & IPOIB_FIT_REPACK)
+			return "LSO";
+		return NULL;
+	case IPOIB_FIT_TSO:
+		return fit & IPOIB_FIT_REPACK ? "repack" : fit_wrong_tso(p, d);
+	case IPOIB_FIT_PEER:
+		return fit_wrong_peer(p, d, fit);
+	case IPOIB_FIT_SEGMENT:
+		return NULL;
+	default:
+		return "neither cut nor refused";
+	}
+}
+
+static const char *fit_wrong(const struct ipoib_fit_packet *p,
+			     const struct ipoib_fit_dest *d, u32 fit)
+{
+	if (fit & ~(u32)0xff)
+		return "unknown bits";
+	if (d->rc ? fit & (IPOIB_FIT_CSUM_HCA | IPOIB_FIT_LSO |
+			   IPOIB_FIT_TSO) : fit & IPOIB_FIT_PEER)
+		return "another engine's";
+	if (fit & (IPOIB_FIT_SEGMENT | IPOIB_FIT_TOO_LONG) &&
+	    !fit_one_bit(fit))
+		return "more than one end";
+	if (p->gso_size)
+		return fit_wrong_gso(p, d, fit);
+	return fit_wrong_whole(p, d, fit);
+}
+
+/* Done is done: each step asked for brings the packet nearer to its end. */
+static const char *fit_stuck(struct ipoib_fit_packet p,
+			     const struct ipoib_fit_dest *d, u32 fit)
+{
+	u32 next;
+
+	if (!(fit & (IPOIB_FIT_CSUM | IPOIB_FIT_REPACK)))
+		return NULL;
+	if (fit & IPOIB_FIT_CSUM)
+		p.partial = false;
+	if (fit & IPOIB_FIT_REPACK)
+		p.pieces = 0;
+	next = ipoib_fit(&p, d);
+	return next & IPOIB_FIT_NOT_YET ? "asks again" : NULL;
+}
+
+static void fit_check(struct kunit *test, const struct ipoib_fit_packet *p,
+		      const struct ipoib_fit_dest *d)
+{
+	u32 fit = ipoib_fit(p, d);
+	const char *wrong = fit_wrong(p, d, fit) ?: fit_stuck(*p, d, fit);
+
+	if (wrong)
+		KUNIT_FAIL(test,
+			   "%s: fit %#x, %s %u, len %u, size %u, type %#x, l4 %u, ipv6 %d, partial %d, pieces %u",
+			   wrong, fit, d->rc ? "rc" : "ud", d->max_len, p->len,
+			   p->gso_size, p->gso_type, p->t.proto, p->ipv6,
+			   p->partial, p->pieces);
+	if (ipoib_fit_is_plain(p->len, p->pieces, p->gso_size, d->max_len,
+			       d->max_sge))
+		KUNIT_EXPECT_EQ(test, fit & ~(u32)(IPOIB_FIT_CSUM_HCA |
+						   IPOIB_FIT_PEER |
+						   IPOIB_FIT_CSUM), 0);
+}
+
+/* All pieces and checksums of a packet, to all destinations. */
+static void fit_check_all(struct kunit *test, struct ipoib_fit_packet p)
+{
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(fit_pieces) * 2; i++) {
+		p.pieces = fit_pieces[i / 2];
+		p.partial = i & 1;
+		p.hca_csum = p.partial && p.t.proto && !p.ipv6;
+		for (j = 0; j < ARRAY_SIZE(fit_dests); j++)
+			fit_check(test, &p, &fit_dests[j]);
+	}
+}
+
+static void test_fit_product(struct kunit *test)
+{
+	u32 type, header, length;
+
+	for (length = 0; length < ARRAY_SIZE(fit_lengths); length++)
+		for (header = 0; header < ARRAY_SIZE(fit_headers); header++)
+			for (type = 0; type < ARRAY_SIZE(fit_types); type++)
+				fit_check_all(test, (struct ipoib_fit_packet){
+					.len = fit_lengths[length].len,
+					.gso_size = fit_lengths[length].gso_size,
+					.gso_type = fit_types[type],
+					.ipv6 = fit_headers[header].ipv6,
+					.t = fit_headers[header].t,
+				});
+}
+
+/* No single bit of a type that is not known makes a packet less the stack's. */
+static void test_fit_unknown_types(struct kunit *test)
+{
+	const u32 known = SKB_GSO_TCPV4 | SKB_GSO_DODGY | SKB_GSO_TCP_ECN;
+	struct ipoib_fit_packet p = {
+		.len = 20000, .gso_size = 1000, .partial = true,
+		.t = { IPPROTO_TCP, 20, 40, 36 },
+	};
+	u32 bit, i;
+
+	for (bit = 0; bit < 32; bit++) {
+		if (known & BIT(bit))
+			continue;
+		p.gso_type = SKB_GSO_TCPV4 | BIT(bit);
+		for (i = 0; i < ARRAY_SIZE(fit_dests); i++)
+			KUNIT_EXPECT_EQ_MSG(test, ipoib_fit(&p, &fit_dests[i]),
+					    IPOIB_FIT_SEGMENT, "bit %u", bit);
+	}
+}
+
+enum { FIT_NONE, FIT_CSUM, FIT_LSO, FIT_RFC, FIT_OURS, FIT_DESTS };
+
+static const struct ipoib_fit_dest fit_usual[] = {
+	[FIT_NONE] = { false, 2048, 17, false, false, false, 42, 0 },
+	[FIT_CSUM] = { false, 2048, 17, false, true, false, 42, 0 },
+	[FIT_LSO] = { false, 2048, 17, false, true, true, 42, 0 },
+	[FIT_RFC] = { true, 65524, 17, true, true, true, 42, 0 },
+	[FIT_OURS] = { true, 65524, 17, true, true, true, 42, 3 },
+};
+
+/* What a packet of each kind comes to, so that nothing is cut without need. */
+static const struct fit_case {
+	const char *desc;
+	u32 type, size, len;
+	u32 header;
+	u32 want[FIT_DESTS];
+} fit_cases[] = {
+	{ "UDP over IPv4", 0, 0, 1000, 6,
+	  { IPOIB_FIT_CSUM, IPOIB_FIT_CSUM_HCA, IPOIB_FIT_CSUM_HCA,
+	    IPOIB_FIT_CSUM, IPOIB_FIT_PEER } },
+	{ "UDP over IPv6", 0, 0, 1000, 7,
+	  { IPOIB_FIT_CSUM, IPOIB_FIT_CSUM, IPOIB_FIT_CSUM,
+	    IPOIB_FIT_CSUM, IPOIB_FIT_PEER } },
+	{ "extension headers", 0, 0, 1000, 1,
+	  { IPOIB_FIT_CSUM, IPOIB_FIT_CSUM, IPOIB_FIT_CSUM,
+	    IPOIB_FIT_CSUM, IPOIB_FIT_CSUM } },
+	{ "TCP over IPv4", SKB_GSO_TCPV4, 1448, 40000, 2,
+	  { IPOIB_FIT_TSO, IPOIB_FIT_TSO, IPOIB_FIT_LSO,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "the same, untrusted", SKB_GSO_TCPV4 | SKB_GSO_DODGY, 1448, 40000, 2,
+	  { IPOIB_FIT_TSO, IPOIB_FIT_TSO, IPOIB_FIT_LSO,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "small segments, untrusted", SKB_GSO_TCPV4 | SKB_GSO_DODGY, 500,
+	  40000, 2, { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_LSO,
+		      IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "TCP with CWR", SKB_GSO_TCPV4 | SKB_GSO_TCP_ECN, 1448, 40000, 2,
+	  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "TCP over IPv6", SKB_GSO_TCPV6, 1448, 40000, 5,
+	  { IPOIB_FIT_TSO, IPOIB_FIT_TSO, IPOIB_FIT_TSO,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "TCP behind extension headers", SKB_GSO_TCPV6, 1448, 40000, 1,
+	  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT } },
+	{ "UDP segments", SKB_GSO_UDP_L4, 1000, 20000, 6,
+	  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "TCP of long segments", SKB_GSO_TCPV4, 9000, 40000, 2,
+	  { IPOIB_FIT_TOO_LONG, IPOIB_FIT_TOO_LONG, IPOIB_FIT_TOO_LONG,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "a tunnel", SKB_GSO_TCPV4 | SKB_GSO_UDP_TUNNEL, 1400, 40000, 6,
+	  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT } },
+};
+
+static void fit_case_desc(const struct fit_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(fit_case, fit_cases, fit_case_desc);
+
+static void test_fit(struct kunit *test)
+{
+	const struct fit_case *t = test->param_value;
+	const struct fit_header *header = &fit_headers[t->header];
+	struct ipoib_fit_packet p = {
+		.len = t->len, .pieces = 15, .gso_type = t->type,
+		.gso_size = t->size, .partial = true,
+		.hca_csum = header->t.proto && !header->ipv6,
+		.ipv6 = header->ipv6, .t = header->t,
+	};
+	u32 i;
+
+	for (i = 0; i < FIT_DESTS; i++)
+		KUNIT_EXPECT_EQ_MSG(test, ipoib_fit(&p, &fit_usual[i]),
+				    t->want[i], "destination %u", i);
+}
+
+static void test_fit_imm(struct kunit *test)
+{
+	struct ipoib_fit_packet p = { .len = 1000, .partial = true };
+
+	KUNIT_EXPECT_EQ(test, ipoib_fit_imm(&p), 0x80000000);
+	p.gso_size = 1448;
+	p.gso_type = SKB_GSO_TCPV6 | SKB_GSO_DODGY;
+	KUNIT_EXPECT_EQ(test, ipoib_fit_imm(&p), 0xc00005a8);
+	p.gso_type |= SKB_GSO_TCP_ECN;
+	KUNIT_EXPECT_EQ(test, ipoib_fit_imm(&p), 0xe00005a8);
+}
+
+static void test_fit_hca_csum(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, tcp4_packet, sizeof(struct iphdr));
+
+	KUNIT_EXPECT_TRUE(test, ipoib_fit_hca_csum(htons(ETH_P_IP), pkt, 24));
+	KUNIT_EXPECT_FALSE(test, ipoib_fit_hca_csum(htons(ETH_P_IP), pkt, 20));
+	KUNIT_EXPECT_FALSE(test,
+			   ipoib_fit_hca_csum(htons(ETH_P_IPV6), pkt, 24));
+	pkt[9] = IPPROTO_SCTP;
+	KUNIT_EXPECT_FALSE(test, ipoib_fit_hca_csum(htons(ETH_P_IP), pkt, 24));
+}
+
 /* ---- events ------------------------------------------------------------- */
 
 static const struct event_case {
@@ -1780,7 +2156,21 @@ static struct kunit_suite ipoib_rules_suite = {
 	.test_cases = ipoib_rules_cases,
 };
 
-kunit_test_suites(&ipoib_proto_suite, &ipoib_rules_suite);
+static struct kunit_case ipoib_fit_cases[] = {
+	KUNIT_CASE(test_fit_product),
+	KUNIT_CASE(test_fit_unknown_types),
+	KUNIT_CASE_PARAM(test_fit, fit_case_gen_params),
+	KUNIT_CASE(test_fit_imm),
+	KUNIT_CASE(test_fit_hca_csum),
+	{ }
+};
+
+static struct kunit_suite ipoib_fit_suite = {
+	.name = "ipoib_fit",
+	.test_cases = ipoib_fit_cases,
+};
+
+kunit_test_suites(&ipoib_proto_suite, &ipoib_rules_suite, &ipoib_fit_suite);
 
 MODULE_DESCRIPTION("Unit tests of IP over InfiniBand");
 MODULE_LICENSE("GPL");

@@ -16,7 +16,6 @@
 
 #include "ipoib.h"
 
-#define IPOIB_TSO_HDR		128	/* encapsulation, IP and TCP at most */
 #define IPOIB_TSO_PER_PAGE	((u32)(PAGE_SIZE / IPOIB_TSO_HDR))
 
 /* ---- headers ------------------------------------------------------------ */
@@ -153,31 +152,10 @@ err_unmap:
 }
 
 /**
- * ipoib_tso_fits - can a packet be cut here?
- * @dev: interface
- * @skb: packet with its link-layer address in front, of a kind of GSO that the
- *	interface offers
- *
- * Context: any, with or without the TX lock.
- */
-bool ipoib_tso_fits(const struct ipoib_dev *dev, const struct sk_buff *skb)
-{
-	const struct skb_shared_info *info = skb_shinfo(skb);
-
-	/* A header, what follows it in the linear part, the pieces */
-	if (info->nr_frags + 2 > dev->ud.max_sge ||
-	    info->gso_segs > ipoib_tso_segs(dev->ud.txqs[0]->ring.size))
-		return false;
-	/* Extension headers are not counted when a header is made. */
-	return !(info->gso_type & SKB_GSO_TCPV6) ||
-	       skb_network_header_len(skb) == sizeof(struct ipv6hdr);
-}
-
-/**
  * ipoib_tso_send - send a packet as so many datagrams
  * @txq: queue, its TX lock held
- * @skb: encapsulation, headers, payload, as ipoib_tso_fits() had it; always
- *	consumed
+ * @skb: encapsulation, headers, payload, of which ipoib_ud_fit() said
+ *	IPOIB_FIT_TSO under this lock; always consumed
  * @ah: where to, valid under RCU
  * @qpn: QP there
  */
@@ -192,14 +170,7 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	};
 	u32 head = txq->head;
 
-	if (unlikely(!pskb_may_pull(skb, tso.hlen) ||
-		     tso.hlen > IPOIB_TSO_HDR || skb->len <= tso.hlen))
-		goto drop;
 	left = skb->len - tso.hlen;
-	if (unlikely(tso.hlen + min(mss, left) > READ_ONCE(dev->ud.max_len))) {
-		txq->stat.too_long++;
-		goto drop;
-	}
 	segs = DIV_ROUND_UP(left, mss);
 	/* One more for a packet of which not all could be sent. */
 	if (unlikely(ipoib_txq_free(txq) < segs + 2 ||

@@ -28,6 +28,7 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
+#define U8_MAX		UINT8_MAX
 #define U16_MAX		UINT16_MAX
 #define U32_MAX		UINT32_MAX
 
@@ -93,6 +94,8 @@ static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 }
 
 /* linux/math.h */
+#define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
+
 static inline u32 reciprocal_scale(u32 value, u32 end)
 {
 	return (u64)value * end >> 32;

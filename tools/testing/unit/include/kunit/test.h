@@ -81,6 +81,8 @@ __noreturn void unit_abort(struct kunit *test);
 #define KUNIT_EXPECT_LE_MSG(test, l, r, ...) \
 	UNIT_COMPARE(test, l, <=, r, __VA_ARGS__)
 
+#define KUNIT_FAIL(test, ...) \
+	unit_fail(test, __FILE__, __LINE__, "failure", __VA_ARGS__)
 #define KUNIT_EXPECT_TRUE(test, x)	UNIT_CHECK(test, x, #x, " ")
 #define KUNIT_EXPECT_FALSE(test, x)	UNIT_CHECK(test, !(x), "!" #x, " ")
 #define KUNIT_EXPECT_TRUE_MSG(test, x, ...) \

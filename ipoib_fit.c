@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One decision for a packet, see ipoib_fit.h
+ *
+ * What cutting a packet takes, by its GSO type:
+ *
+ *	TCPV4		the HCA, the driver or the peer
+ *	TCPV6		the driver or the peer
+ *	UDP_L4		the peer
+ *	TCP_ECN		with TCP: the peer, who has CWR in the first segment only;
+ *			the HCA and the driver would repeat it
+ *	DODGY		no difference: nothing is taken from the packet but what
+ *			its headers say
+ *
+ * All other types (tunnels, fixed or accurate bits of some protocol, fragment
+ * lists, those to come) and packets whose headers are not simply IP and TCP or
+ * UDP are the stack's to cut.
+ */
+#include <linux/math.h>
+
+#include "ipoib_fit.h"
+
+/* Bytes behind the transport header. */
+static u32 ipoib_fit_payload(const struct ipoib_fit_packet *p)
+{
+	return p->len - IPOIB_ENCAP_LEN - p->t.end;
+}
+
+/* A segment's bytes, with its headers. */
+static u32 ipoib_fit_seg_len(const struct ipoib_fit_packet *p)
+{
+	return IPOIB_ENCAP_LEN + p->t.end + p->gso_size;
+}
+
+/* Are the headers those that the type says, and is there something to cut? */
+static bool ipoib_fit_knows_gso(const struct ipoib_fit_packet *p)
+{
+	bool tcp = p->t.proto == IPPROTO_TCP;
+
+	if (!p->partial || !p->t.proto || ipoib_fit_payload(p) <= p->gso_size)
+		return false;
+	switch (p->gso_type & ~(SKB_GSO_DODGY | SKB_GSO_TCP_ECN)) {
+	case SKB_GSO_TCPV4:
+		return tcp && !p->ipv6;
+	case SKB_GSO_TCPV6:
+		return tcp && p->ipv6;
+	case SKB_GSO_UDP_L4:
+		return !tcp && !(p->gso_type & SKB_GSO_TCP_ECN);
+	default:
+		return false;
+	}
+}
+
+static u32 ipoib_fit_ud_gso(const struct ipoib_fit_packet *p,
+			    const struct ipoib_fit_dest *d)
+{
+	if (p->t.proto != IPPROTO_TCP || p->gso_type & SKB_GSO_TCP_ECN)
+		return IPOIB_FIT_SEGMENT;
+	if (d->lso && !p->ipv6 && p->pieces < d->max_sge)
+		return IPOIB_FIT_LSO;
+	/* A header, what follows it in the linear part, the pieces */
+	if (p->pieces + 2 <= d->max_sge &&
+	    DIV_ROUND_UP(ipoib_fit_payload(p), p->gso_size) <= d->segs &&
+	    IPOIB_ENCAP_LEN + p->t.end <= IPOIB_TSO_HDR)
+		return IPOIB_FIT_TSO;
+	return IPOIB_FIT_SEGMENT;
+}
+
+static u32 ipoib_fit_rc_gso(const struct ipoib_fit_packet *p,
+			    const struct ipoib_fit_dest *d)
+{
+	bool many = p->pieces >= d->max_sge;
+
+	/* What the peer would refuse is not sent. */
+	if (p->len > d->max_len || (many && !d->repack) ||
+	    ipoib_imm_check(ipoib_fit_imm(p), d->caps, &p->t,
+			    p->len - IPOIB_ENCAP_LEN))
+		return IPOIB_FIT_SEGMENT;
+	return IPOIB_FIT_PEER | (many ? IPOIB_FIT_REPACK : 0);
+}
+
+/* Who makes the checksum of a packet that is not to be cut? */
+static u32 ipoib_fit_csum(const struct ipoib_fit_packet *p,
+			  const struct ipoib_fit_dest *d)
+{
+	if (!p->partial)
+		return 0;
+	if (d->rc && d->caps & IPOIB_CM_CAP_NO_CSUM && p->t.proto)
+		return IPOIB_FIT_PEER;
+	if (!d->rc && d->csum && p->hca_csum)
+		return IPOIB_FIT_CSUM_HCA;
+	return IPOIB_FIT_CSUM;
+}
+
+/**
+ * ipoib_fit - what has to be done to a packet for its destination to take it
+ * @p: packet
+ * @d: destination
+ *
+ * Context: any.  To send by the answer, @d has to be kept from changing: by the
+ * TX lock for datagrams, by the link's lock for a connection.
+ *
+ * Return: bits of enum ipoib_fit.  With one of IPOIB_FIT_NOT_YET, do that and
+ *	ask again
+ */
+u32 ipoib_fit(const struct ipoib_fit_packet *p, const struct ipoib_fit_dest *d)
+{
+	if (!p->gso_size) {
+		if (p->len > d->max_len)
+			return IPOIB_FIT_TOO_LONG;
+		return ipoib_fit_csum(p, d) |
+		       (p->pieces < d->max_sge ? 0 : IPOIB_FIT_REPACK);
+	}
+	if (!ipoib_fit_knows_gso(p))
+		return IPOIB_FIT_SEGMENT;
+	if (ipoib_fit_seg_len(p) > d->max_len)
+		return IPOIB_FIT_TOO_LONG;
+	return d->rc ? ipoib_fit_rc_gso(p, d) : ipoib_fit_ud_gso(p, d);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_fit);
+
+/**
+ * ipoib_fit_imm - what tells a peer to finish a packet
+ * @p: packet of which ipoib_fit() said IPOIB_FIT_PEER
+ * Return: immediate data, host order
+ */
+u32 ipoib_fit_imm(const struct ipoib_fit_packet *p)
+{
+	u32 imm = IPOIB_IMM_CSUM;
+
+	if (!p->gso_size)
+		return imm;
+	if (p->gso_type & SKB_GSO_TCP_ECN)
+		imm |= IPOIB_IMM_ECN;
+	return imm | IPOIB_IMM_GSO | (p->gso_size & IPOIB_IMM_SIZE);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_fit_imm);
