@@ -208,23 +208,32 @@ int ipoib_transport_parse(struct ipoib_transport *t, __be16 proto,
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_transport_parse);
 
 /**
- * ipoib_imm_check - may a peer send a packet with this immediate data?
+ * ipoib_imm_check - may a packet be sent with this immediate data?
  * @imm: immediate data, host order
  * @caps: IPOIB_CM_CAP_* of the connection
  * @t: its transport header, NULL if there is none
  * @len: octets of the packet without its encapsulation
+ *
+ * The receiver asks of what came, and the sender of what it is about to send.
+ *
  * Return: 0 or -EINVAL
  */
 int ipoib_imm_check(u32 imm, u32 caps, const struct ipoib_transport *t,
 		    u32 len)
 {
-	u32 size = imm & IPOIB_IMM_SIZE;
+	u32 size = imm & IPOIB_IMM_SIZE, payload;
 
-	if (!(imm & IPOIB_IMM_CSUM) || !(caps & IPOIB_CM_CAP_NO_CSUM) || !t)
+	if (!(imm & IPOIB_IMM_CSUM) || !(caps & IPOIB_CM_CAP_NO_CSUM) || !t ||
+	    len < t->end)
 		return -EINVAL;
 	if (!(imm & IPOIB_IMM_GSO))
 		return 0;
-	if (!(caps & IPOIB_CM_CAP_GSO) || !size || len - t->end <= size)
+	payload = len - t->end;
+	if (!(caps & IPOIB_CM_CAP_GSO) || size < IPOIB_IMM_SIZE_MIN ||
+	    payload <= size)
+		return -EINVAL;
+	if (t->proto == IPPROTO_UDP &&
+	    (imm & IPOIB_IMM_ECN || payload > size * IPOIB_IMM_UDP_SEGS))
 		return -EINVAL;
 	return 0;
 }

@@ -315,6 +315,12 @@ static inline u64 ipoib_cm_service_id(u32 qpn)
 #define IPOIB_IMM_GSO		BIT(30)	/* to be cut; the size is below */
 #define IPOIB_IMM_ECN		BIT(29)	/* CWR belongs to the first segment */
 #define IPOIB_IMM_SIZE		0xffff	/* octets of payload in a segment */
+/*
+ * What is in smaller segments, or more of UDP's than a socket makes, the sender
+ * cuts itself: a receiver need not make a thousand packets of one message.
+ */
+#define IPOIB_IMM_SIZE_MIN	88
+#define IPOIB_IMM_UDP_SEGS	128
 
 /**
  * struct ipoib_transport - transport header of a packet

@@ -995,16 +995,41 @@ static void test_imm_check(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 3, NULL, 100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(0, 3, &t, 100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 1, &t, 100), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 3, &t, 39), -EINVAL);
 	/* To be cut: into at least two, and of some size. */
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 1, &t, 100), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 3, &t, 100), 0);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 59, 3, &t, 100), 0);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 60, 3, &t, 100), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 61, 3, &t, 100), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso, 3, &t, 100), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 10, 3, &t, 40), -EINVAL);
-	KUNIT_EXPECT_EQ(test, ipoib_imm_check(IPOIB_IMM_GSO | 10, 3, &t, 100),
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 1, &t, 999), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 3, &t, 999), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 958, 3, &t, 999), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 959, 3, &t, 999), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 960, 3, &t, 999), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso, 3, &t, 999), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 3, &t, 40), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 3, &t, 39), -EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90 | IPOIB_IMM_ECN, 3, &t,
+					      999), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(IPOIB_IMM_GSO | 90, 3, &t, 999),
 			-EINVAL);
+}
+
+/* How many packets a peer can have made of one message. */
+static void test_imm_check_segs(struct kunit *test)
+{
+	const struct ipoib_transport tcp = { IPPROTO_TCP, 20, 40, 36 };
+	const struct ipoib_transport udp = { IPPROTO_UDP, 20, 28, 26 };
+	const u32 gso = IPOIB_IMM_CSUM | IPOIB_IMM_GSO;
+
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 1, 3, &tcp, 65520),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 87, 3, &tcp, 65520),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 88, 3, &tcp, 65520), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 87, 3, &udp, 300),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 100, 3, &udp, 12828), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 100, 3, &udp, 12829),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 1000 | IPOIB_IMM_ECN, 3,
+					      &udp, 20000), -EINVAL);
 }
 
 /* ---- what becomes of a packet ------------------------------------------- */
@@ -1141,8 +1166,13 @@ static const char *fit_wrong_tso(const struct ipoib_fit_packet *p,
 static const char *fit_wrong_peer(const struct ipoib_fit_packet *p,
 				  const struct ipoib_fit_dest *d, u32 fit)
 {
+	u32 payload = p->len - 4 - p->t.end;
+
 	if (d->caps != IPOIB_CM_CAPS || p->len > d->max_len)
 		return "more than the peer takes";
+	if (p->gso_size < 88 || (p->t.proto == IPPROTO_UDP &&
+				 payload > 128 * p->gso_size))
+		return "too many segments";
 	if (p->pieces + 1 > d->max_sge ? !(fit & IPOIB_FIT_REPACK) :
 					 !!(fit & IPOIB_FIT_REPACK))
 		return "pieces";
@@ -2106,6 +2136,7 @@ static struct kunit_case ipoib_proto_cases[] = {
 	KUNIT_CASE(test_transport_refused),
 	KUNIT_CASE(test_transport_random),
 	KUNIT_CASE(test_imm_check),
+	KUNIT_CASE(test_imm_check_segs),
 	{ }
 };
 

@@ -3,6 +3,7 @@
 """Requests for connections that no decent peer makes: refused and bounded."""
 
 import os
+import socket
 import struct
 
 from lib import (Mirror, defer, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
@@ -246,6 +247,45 @@ def test_nonsense():
         forge(pair, qpn, head + b"\x45" + os.urandom(20 + 40 * number),
               int.from_bytes(os.urandom(4), "big") | 1 << 31)
     ksft_eq(counter(pair.b, "conn_broken"), broken)
+    tcp_transfer(pair.a, pair.b, 4 << 20)
+
+
+def unfinished(pair, proto, size):
+    """A good packet of TCP or UDP from a to b but for its checksum."""
+    src, dst = (socket.inet_aton(end.v4) for end in pair)
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, proto, 0,
+                       src, dst)
+    value = sum(struct.unpack(">10H", head))
+    value = (value & 0xffff) + (value >> 16)
+    head = head[:10] + struct.pack(">H", 0xffff - value) + head[12:]
+    if proto == socket.IPPROTO_TCP:
+        head += struct.pack(">HHIIBBHHH", 9, 9, 1, 1, 0x50, 0x10, 1000, 0, 0)
+    else:
+        head += struct.pack(">HHHH", 9, 9, size - 20, 0)
+    return struct.pack(">HH", 0x0800, 0) + head + bytes(size - len(head))
+
+
+def test_segments():
+    """A message is not made into more packets than a decent peer sends."""
+    pair = connected_ends()
+    qpn = rc_qpns(pair.b, True)[0]
+    tcp, udp = socket.IPPROTO_TCP, socket.IPPROTO_UDP
+    for proto, size, imm in ((tcp, 65520, 0xc0000001),
+                             (tcp, 65520, 0xc0000057), (udp, 300, 0xc0000001),
+                             (udp, 28 + 12801, 0xc0000064),
+                             (udp, 20000, 0xe00003e8)):
+        bad = counter(pair.b, "conn_rx_bad")
+        forge(pair, qpn, unfinished(pair, proto, size), imm)
+        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
+                   f"{imm:#x} of {size} octets counted")
+    bad, packets = counter(pair.b, "conn_rx_bad"), pair.b.stat("rx_packets")
+    for proto, size, imm in ((tcp, 65520, 0xc0000058), (udp, 300, 0xc0000058),
+                             (udp, 28 + 12800, 0xc0000064),
+                             (tcp, 20000, 0xe00003e8)):
+        forge(pair, qpn, unfinished(pair, proto, size), imm)
+    wait_until(lambda: pair.b.stat("rx_packets") >= packets + 4, 5,
+               "decent ones taken")
+    ksft_eq(counter(pair.b, "conn_rx_bad"), bad)
     tcp_transfer(pair.a, pair.b, 4 << 20)
 
 
