@@ -1380,9 +1380,9 @@ void ipoib_txq_sent(struct ipoib_txq *txq, u32 bytes)
 	bool kick;
 
 	kick = __netdev_tx_sent_queue(txq->nq, bytes, netdev_xmit_more());
-	/* Two places are for a packet that broke and the marker of a drain. */
+	/* One place is for the marker of a drain. */
 	if (unlikely(!netif_txq_maybe_stop(txq->nq, ipoib_txq_free(txq),
-					   ipoib_tso_segs(size) + 2,
+					   ipoib_tso_segs(size) + 1,
 					   size / 2))) {
 		txq->stat.stops++;
 		kick = true;

@@ -5,7 +5,8 @@
  * HCAs cut TCP over IPv4 at most, and some nothing.  The stack would make a
  * packet of each segment; here a segment is a request: a header of its own,
  * in memory that belongs to its place in the ring, and a part of the one
- * packet, which goes when the last of them completes.
+ * packet, which goes when the last of them completes.  What is posted before
+ * all segments are made has a reference of its own.
  *
  * Checksums that the HCA does not know are made on the way.
  */
@@ -151,6 +152,41 @@ err_unmap:
 	return -EIO;
 }
 
+/* The slot before the next place. */
+static struct ipoib_tx_slot *ipoib_tso_last(struct ipoib_txq *txq)
+{
+	return &txq->ring.slots[(txq->head - 1) & (txq->ring.size - 1)];
+}
+
+/*
+ * Post what there is of a packet.  It holds the packet by itself: if the rest
+ * can't be sent, nothing else will come to complete and let it go.
+ */
+static void ipoib_tso_post(struct ipoib_txq *txq, struct sk_buff *skb,
+			   u32 bytes)
+{
+	ipoib_tso_last(txq)->skb = skb_get(skb);
+	/* BQL hears of it before it can complete. */
+	__netdev_tx_sent_queue(txq->nq, bytes, true);
+	ipoib_txq_post(txq);
+}
+
+/* The rest of a packet can't be sent; @posted: all before it was posted. */
+static void ipoib_tso_break(struct ipoib_txq *txq, struct sk_buff *skb,
+			    bool posted)
+{
+	struct net_device *ndev = txq->qp.dev->ndev;
+
+	txq->stat.map_errors++;
+	if (posted) {
+		ipoib_drop(ndev, skb, SKB_DROP_REASON_NOMEM);
+		return;
+	}
+	/* It goes with the last segment that was made. */
+	DEV_STATS_INC(ndev, tx_dropped);
+	ipoib_tso_last(txq)->skb = skb;
+}
+
 /**
  * ipoib_tso_send - send a packet as so many datagrams
  * @txq: queue, its TX lock held
@@ -168,12 +204,12 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 		.skb = skb,
 		.hlen = skb_tcp_all_headers(skb),
 	};
-	u32 head = txq->head;
+	u32 head;
 
 	left = skb->len - tso.hlen;
 	segs = DIV_ROUND_UP(left, mss);
-	/* One more for a packet of which not all could be sent. */
-	if (unlikely(ipoib_txq_free(txq) < segs + 2 ||
+	/* One place is for the marker of a drain. */
+	if (unlikely(ipoib_txq_free(txq) < segs + 1 ||
 		     !ipoib_tso_have_hdrs(txq, segs)))
 		goto drop;
 	tso_start(skb, &tso.state);
@@ -181,14 +217,14 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 	txq->urgent |= ipoib_tx_owner_short(skb);
 	skb_tx_timestamp(skb);
 
+	/* Sequence number of the first segment that is not posted */
+	head = txq->head;
 	for (; left; left -= len) {
 		struct ipoib_tx_wr *w = &txq->chain[txq->chained];
 
 		len = min(mss, left);
 		if (unlikely(ipoib_tso_build(txq, &tso, w, len, len == left))) {
-			txq->stat.map_errors++;
-			if (txq->head == head)
-				goto drop;
+			ipoib_tso_break(txq, skb, txq->head == head);
 			break;
 		}
 		ipoib_ud_address(txq, w, ah, qpn);
@@ -197,16 +233,10 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			ipoib_txq_slot(txq)->skb = skb;
 		WRITE_ONCE(txq->head, txq->head + 1);
 		if (++txq->chained == IPOIB_POST_BATCH && len != left) {
-			/* BQL hears of them before they can complete. */
-			__netdev_tx_sent_queue(txq->nq, bytes, true);
+			ipoib_tso_post(txq, skb, bytes);
 			bytes = 0;
-			ipoib_txq_post(txq);
+			head = txq->head;
 		}
-	}
-	if (unlikely(left)) {
-		/* What was sent needs it: a place without a request. */
-		*ipoib_txq_slot(txq) = (struct ipoib_tx_slot){ .skb = skb };
-		WRITE_ONCE(txq->head, txq->head + 1);
 	}
 	ipoib_txq_sent(txq, bytes);
 	return;
