@@ -205,6 +205,9 @@ release-check:
 unit:
 	@$(MAKE) -s -C tools/testing/unit
 
+fuzz:
+	@$(MAKE) -s -C tools/testing/unit fuzz
+
 demo: setup
 	@tools/testing/demo
 
@@ -245,6 +248,7 @@ help:
 	@echo '                  BASE=REV compares with another revision of this driver'
 	@echo 'make unit         the tests of what needs no device, in user space; also part of'
 	@echo '                  make check'
+	@echo 'make fuzz         let libFuzzer look for input that breaks them, a minute each'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make setup        install what all of this needs (Debian 12, as root)'
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
@@ -253,6 +257,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit demo shell install clean help
+.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell install clean help
 
 endif
