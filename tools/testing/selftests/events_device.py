@@ -3,14 +3,14 @@
 """What happens to the HCA and the interface: unplug, errors, down, unload."""
 
 import threading
-import time
 
 from lib import (Failed, Flood, Stream, any_ends, cmd, defer, ends, exists,
-                 fabric, fixed_in_ours, hca, ifaces, ip, ksft_eq, ksft_false,
-                 ksft_ge, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
-                 load_module, loaded, main, module, neigh_flush, now,
-                 ours_differs, ping, ping_ok, port, read, slow, tcp_transfer,
-                 timeout, unload_module, wait_until)
+                 fabric, fixed_in_ours, flowing, hca, hold, ifaces, ip,
+                 ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in, ksft_le,
+                 ksft_lt, ksft_pr, ksft_true, load_module, loaded, main, module,
+                 neigh_flush, now, ours_differs, ping, ping_ok, port, read,
+                 slow, stagger, stuck, tcp_transfer, timeout, unheard,
+                 unload_module, wait_until)
 from lib.ipoib import forget
 
 # HCA 0 runs the SM, the hosts are on 1 and 2.
@@ -61,7 +61,7 @@ def test_unplug_under_traffic():
     for _ in range(3):
         floods = [Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001),
                   Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001)]
-        time.sleep(0.2)
+        flowing(pair.a, pair.b)
         took = timed(victim.unplug)
         ksft_lt(took, slow(6), "seconds to unplug")
         for flood in floods:
@@ -93,7 +93,7 @@ def test_down_up_under_traffic():
         end = pair.a if number % 2 else pair.b
         slowest = max(slowest, timed(end.set, "down"))
         if number % 3:
-            time.sleep(0.01 * (number % 5))
+            stagger(number % 5)
         end.up()
     ksft_pr(f"slowest down: {slowest:.2f} s")
     for end in pair:
@@ -112,7 +112,7 @@ def test_unload_under_traffic():
         pair = hosts()
         floods = [Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001),
                   Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001)]
-        time.sleep(0.2)
+        flowing(pair.a, pair.b)
         took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(20))
         for flood in floods:
             flood.stop()
@@ -136,7 +136,7 @@ def test_unload_at_once():
         load_module()
         for _, name, _ in ifaces():
             ip(["link", "set", name, "up"], fail=False)
-        time.sleep(0.02 * number)
+        stagger(number, 0.02)
     pair = hosts()
     ping_ok(pair.a.ns, pair.b.v4)
 
@@ -158,9 +158,9 @@ def test_device_fatal():
     again = defer(replace)
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001), \
             Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001):
-        time.sleep(0.1)
+        flowing(pair.a, pair.b)
         victim.set("fatal", 1)
-        time.sleep(0.2)
+        pair.b.wait_no_carrier()
         took = timed(pair.b.set, "down")
     ksft_lt(took, slow(6), "seconds to close")
     again.exec()
@@ -175,9 +175,9 @@ def test_device_fatal_unplugged():
     victim = pair.b.port.hca
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001), \
             Flood(pair.b, pair.a.v4, 700, burst=8, gap=0.001):
-        time.sleep(0.1)
+        flowing(pair.a, pair.b)
         victim.set("fatal", 1)
-        time.sleep(0.1)
+        pair.b.wait_no_carrier()
         took = timed(victim.unplug)
     defer(lambda: victim.exists() or victim.plug())
     ksft_lt(took, slow(20), "seconds to remove")
@@ -291,7 +291,7 @@ def test_wedged_close():
         usual = usual_close(pair.a)
         pair.wait_ping(20)
         fault = pair.a.port.fault("wedged", 1)
-        time.sleep(0.3)
+        stuck(pair.a)
         took = timed(pair.a.set, "down")
     quick(took, 5, usual, "to close")
     fault.exec()
@@ -311,7 +311,7 @@ def test_wedged_all_close():
         pair.wait_ping(20)
         faults = [pair.a.port.fault(name, 1)
                   for name in ("wedged", "wedged_special")]
-        time.sleep(0.3)
+        stuck(pair.a)
         took = timed(pair.a.set, "down", timeout=slow(40))
     for fault in faults:
         fault.exec()
@@ -329,7 +329,8 @@ def test_wedged_heals():
     defer(stream.abort)
     stream.wait_progress()
     fault = pair.a.port.fault("wedged", 1)
-    time.sleep(3)
+    stuck(pair.a)
+    hold(3)
     fault.exec()
     stream.wait_progress(limit=30)
     stream.finish()
@@ -344,7 +345,7 @@ def test_wedged_unload():
     for end in pair:
         end.port.fault("wedged", 1)
     with Flood(pair.a, pair.b.v4, 700, burst=8, gap=0.001):
-        time.sleep(0.2)
+        stuck(pair.a)
         took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(40))
     quick(took, 25, 3 * usual, "to unload")
     forget(pair)
@@ -365,8 +366,9 @@ def test_silent_sa_close():
     fault = end.port.fault("sa_drop", 1)
     # Left open until the end of the case: the next one has new ends.
     defer(forget, pair)
+    asked = unheard(end.port)
     end.up()
-    time.sleep(0.3)
+    asked()
     took = timed(end.set, "down", timeout=slow(30))
     fault.exec()
     quick(took, 1.5, usual, "to close")
@@ -398,9 +400,11 @@ def test_silent_sa_unload():
     for end in pair:
         end.set("down")
         end.port.fault("sa_drop", 1)
+    questions = [unheard(end.port) for end in pair]
     for end in pair:
         end.up()
-    time.sleep(0.3)
+    for asked in questions:
+        asked()
     took = timed(cmd, ["rmmod", "ib_ipoib"], timeout=slow(60))
     ksft_pr(f"rmmod took {took:.2f} s")
     forget(pair)
@@ -423,14 +427,16 @@ def test_silent_sa_rtnl():
     end.set("down")
     end.port.fault("sa_drop", 1)
     defer(forget, pair)
+    asked = unheard(end.port)
     end.up()
-    time.sleep(0.2)
+    asked()
     closer = threading.Thread(target=lambda: end.set("down", fail=False,
                                                      timeout=slow(30)))
     closer.start()
-    time.sleep(0.1)
-    took = timed(ip, "link set lo up", timeout=slow(30))
-    closer.join()
+    took = 0
+    while closer.is_alive():
+        took = max(took, timed(ip, "link set lo up", timeout=slow(30)))
+    ksft_gt(took, 0)
     quick(took, 1.5, usual, "that another rtnl user waited")
 
 
@@ -467,9 +473,12 @@ def test_other_hca_undisturbed():
     other = any_ends(port(0), port(5), ("h0", "h5"), 5, keep=False)
     pair.a.set("down")
     fault = pair.a.port.fault("sa_drop", 1)
+    asked = unheard(pair.a.port)
     pair.a.up()
+    asked()
+    asked = unheard(pair.a.port)
     pair.a.port.event("lid_change")
-    time.sleep(0.1)
+    asked()
     begin = now()
     other.b.port.link(False)
     other.b.wait_no_carrier(5)
@@ -487,7 +496,7 @@ def test_namespace_deleted_under_traffic():
     pair = hosts()
     name = pair.b.ifname
     with Flood(pair.a, pair.b.v4, 700, burst=4, gap=0.001):
-        time.sleep(0.1)
+        flowing(pair.b)
         pair.b.drop()
         wait_until(lambda: exists(f"/sys/class/net/{name}"), 5, "home again")
     forget(pair)
@@ -501,9 +510,11 @@ def test_concurrent_administration():
     pair = hosts()
     stop = threading.Event()
     errors = []
+    rounds = {}
 
     def loop(action):
         while not stop.is_set():
+            rounds[action] = rounds.get(action, 0) + 1
             try:
                 action()
             except (OSError, Failed):
@@ -521,7 +532,8 @@ def test_concurrent_administration():
     threads = [threading.Thread(target=loop, args=(a,)) for a in actions]
     for thread in threads:
         thread.start()
-    time.sleep(4)
+    wait_until(lambda: len(rounds) == len(actions) and
+               min(rounds.values()) > 3, 20, "three rounds of each")
     stop.set()
     for thread in threads:
         thread.join(slow(10))

@@ -3,13 +3,13 @@
 """What happens on the fabric: LIDs, SM, cables, P_Keys, prefixes."""
 
 import re
-import time
+import threading
 
-from lib import (Flood, Stream, UdpSink, cmd, defer, ends,
-                 fixed_in_ours, ip, ksft_eq, ksft_ge, ksft_in, ksft_le,
-                 ksft_pr, ksft_true, main,
-                 mcast_receiver, mcast_sender, neigh_flush, now, ping, ping_ok, port, sm, slow, tcp_transfer, timeout,
-                 wait_until)
+from lib import (Flood, Stream, UdpSink, cmd, defer, ends, fixed_in_ours,
+                 hold, ip, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr,
+                 ksft_true, main, mcast_receiver, mcast_sender, neigh_flush,
+                 now, ping, ping_ok, port, slow, sm, stagger, tcp_transfer,
+                 timeout, wait_until)
 from lib.traffic import mcast_start, udp_send
 
 # HCA 0 runs the SM, the hosts are on 1 and 2: what happens to them does not
@@ -41,7 +41,6 @@ def longest_gap(pair, action, seconds=0.0, gap=0.01):
                 finally:
                     state["done"] = True
 
-            import threading  # pylint: disable=import-outside-toplevel
             worker = threading.Thread(target=run, daemon=True)
             worker.start()
             while end is None or now() < end:
@@ -53,12 +52,11 @@ def longest_gap(pair, action, seconds=0.0, gap=0.01):
                     end = now() + seconds
                 if now() - begin > slow(45):
                     break
-                time.sleep(0.005)
+                hold(0.005)
             worker.join(1)
             worst = max(worst, now() - last)
             flood.stop()
-            time.sleep(0.1)
-            sink.drain()
+            sink.collect(flood.sent, slow(0.2))
             return worst, flood.sent - len(sink.seen)
 
 
@@ -172,7 +170,7 @@ def test_reregister_no_gap():
         for _ in range(5):
             for end in pair:
                 end.port.event("client_reregister")
-            time.sleep(0.4)
+            hold(0.4)       # they are to be five requests, not one
 
     worst, lost = longest_gap(pair, ask, 1)
     ksft_pr(f"longest gap {worst * 1000:.0f} ms, {lost} lost")
@@ -249,7 +247,7 @@ def test_link_bounce():
     defer(pair.b.port.link, True)
     for number in range(30):
         pair.b.port.link(bool(number % 2))
-        time.sleep(0.01 * (number % 4))
+        stagger(number % 4)
     pair.b.port.link(True)
     pair.b.wait_carrier(20)
     pair.wait_ping(20)

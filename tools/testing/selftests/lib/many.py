@@ -7,7 +7,7 @@ import re
 import time
 
 from .rtnl import IFLA_GROUP, attr
-from .utils import read, write
+from .utils import hold, read, write
 
 GROUP = 4711
 # What a driver's timers and work items are called when they run
@@ -89,7 +89,7 @@ class KernelMemory:
 def activity(tracer, seconds):
     """How often the driver's timers and work items run in so many seconds."""
     tracer.clear()
-    time.sleep(seconds)
+    hold(seconds)
     found = {}
     for line in tracer.lines():
         name = DRIVER.search(line)
