@@ -3,12 +3,12 @@
 """TCP packets that the driver cuts into datagrams, checksums included."""
 
 import os
+import re
 import socket
-import time
 
 from lib import (Capture, Stream, any_ends, defer, ends, fabric, ksft_eq,
-                 ksft_ge, ksft_le, ksft_true, main, port, tcp_transfer,
-                 timeout)
+                 ksft_ge, ksft_le, ksft_true, main, port, read, tcp_transfer,
+                 timeout, wait_until)
 from lib.child import children
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60, "group": "tso"}
@@ -183,6 +183,13 @@ def test_long_headers():
                bytes([0, 0, 1, 4, 0, 0, 0, 0]))
 
 
+def joined(end):
+    """The interface is in its groups, and in that of IPv6's reports."""
+    groups = read(f"/sys/kernel/debug/ipoib/{end.ifname}_mcg")
+    return re.search(r"^GID: \S+:0*16$", groups, re.M) and \
+        not re.search(r"complete: +no", groups)
+
+
 @timeout(90)
 def test_short_rings():
     """Queues that hold few segments, several streams: none is lost for it."""
@@ -192,7 +199,8 @@ def test_short_rings():
     pair.ready()
     both = children(pair, 0x8001)
     # Until the groups of IPv6 are joined, their reports find no room to wait.
-    time.sleep(2)
+    for end in (*pair, *both):
+        wait_until(lambda e=end: joined(e), 10, f"groups of {end}")
     before = [counted(end)["tx_dropped"] for end in (*pair, *both)]
     for src, dst in (pair, both):
         streams = [Stream(src, dst, total=2 * MIB) for _ in range(3)]

@@ -56,6 +56,23 @@ def test_python_syntax():
     ksft_pr(f"{count} files")
 
 
+# Files that may not sleep are those whose names begin so.
+SLEEPLESS = ("children", "connected", "datagram", "defects", "events",
+             "faults", "life", "queues", "wire")
+
+
+def test_no_fixed_sleeps():
+    """Cases wait for what they want to see; where time itself matters they
+    say so, by hold() and stagger()."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    for name in sorted(os.listdir(here)):
+        if name.split("_")[0] not in SLEEPLESS or not name.endswith(".py"):
+            continue
+        with open(os.path.join(here, name), encoding="utf-8") as file:
+            text = file.read()
+        ksft_eq(re.findall(r"\btime\.sleep\(.*", text), [], name)
+
+
 def unused(tree, text):
     """Names that are imported and not used."""
     names = set()

@@ -10,10 +10,9 @@ import re
 import socket
 import struct
 import threading
-import time
 
 from lib import (Flood, Mirror, Skip, Stream, any_ends, defer, ends, fabric,
-                 failslab, ip, kmsg_since, ksft_eq, ksft_ge,
+                 failslab, flowing, hold, ip, kmsg_since, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
                  mcast_receiver, mcast_sender, neigh_flush, ping_ok, port, read,
                  slow, tcp_transfer, timeout, udp_exchange, wait_until, write)
@@ -167,7 +166,7 @@ def test_number_under_traffic():
             ksft_eq(len(qpns(pair.a)), number)
             ksft_eq(len([name for name in stats(pair.a)
                          if name.endswith("_posts")]), number)
-            time.sleep(0.2)
+            flowing(*pair)
     all_through(streams)
     for end in pair:
         ksft_eq(stats(end)["tx0_errors"], 0)
@@ -269,7 +268,7 @@ def test_connected_under_traffic():
     for number in (1, os.cpu_count(), 1, os.cpu_count()):
         pair.a.ethtool(f"-L tx {number}")
         pair.b.ethtool(f"-L rx {number}")
-        time.sleep(0.3)
+        flowing(*pair)
     all_through(streams)
     for end in pair:
         ksft_eq(counters(end)["conn_broken"], 0)
@@ -292,7 +291,7 @@ def test_stray_queue():
     own = stats(pair.a)["rx_packets"]
     for _ in range(20):
         sock.sendto(b"y" * 100, ("239.1.2.4", receiver.port))
-    time.sleep(0.5)
+    hold(0.5)
     ksft_le(stats(pair.a)["rx_packets"] - own, 5, "own multicast came back")
     receiver.close()
     sock.close()
@@ -321,7 +320,7 @@ def settled(end):
     """The totals when nothing is under way any more."""
     def same():
         before = totals(end)
-        time.sleep(0.3)
+        hold(0.3)
         return totals(end) == before and before
     return wait_until(same, 20, "nothing under way")
 
@@ -525,7 +524,7 @@ def test_receive_ring_under_traffic():
     for size in (100, most, before):
         pair.b.ethtool(f"-G rx {size}")
         ksft_eq(shown(pair.b, "-g")["rx"], size)
-        time.sleep(0.3)
+        flowing(*pair)
     all_through(streams)
     for size in (64, most, before):
         pair.b.ethtool(f"-G rx {size}")
@@ -704,7 +703,7 @@ def test_verbs_fail():
                     # A shorter CQ was to be had.  It is kept for a second,
                     # in which it would be found.
                     end.ethtool(first)
-                    time.sleep(slow(1.5))
+                    hold(slow(1.5))
                     before = (shown(end, "-l"), shown(end, "-g"),
                               end.address())
                     continue
