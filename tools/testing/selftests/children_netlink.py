@@ -7,8 +7,8 @@ import os
 import shutil
 
 from lib import (Netns, ROOT, Stream, bkg, defer, ends, exists, ip, ksft_eq,
-                 ksft_in, ksft_ne, ksft_not_in, ksft_raises, ksft_true, main,
-                 ours_only, ping_ok, read, slow, tcp_transfer, timeout,
+                 ksft_in, ksft_ne, ksft_not_in, ksft_pr, ksft_raises, ksft_true,
+                 main, ours_only, ping_ok, read, slow, tcp_transfer, timeout,
                  wait_until)
 from lib.child import (Child, Children, add_link, child_by_ip, children, gone,
                        names_in, refused)
@@ -138,6 +138,8 @@ def test_networkd():
               f"mount -o remount,bind,ro /sys && "
               f"SYSTEMD_LOG_LEVEL=debug exec {NETWORKD}"],
              ns=end.ns) as daemon:
+        defer(lambda: [ksft_pr(line) for line in daemon.stderr.splitlines()
+                       if "nd.1" in line or end.ifname in line])
         wait_until(lambda: not gone(child), 30, "the child")
     ksft_not_in("Could not create", daemon.stderr)
     ksft_eq(int(str(child.data()["key"]), 16), 0x8001)
