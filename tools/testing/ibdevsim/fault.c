@@ -199,6 +199,7 @@ void ibds_line_exit(void)
 	spin_unlock_irq(&line.lock);
 	hrtimer_cancel(&line.timer);
 	destroy_workqueue(ibds_wq);
+	ibds_wq = NULL;
 	rbtree_postorder_for_each_entry_safe(pkt, next, &left, node)
 		ibds_pkt_free(pkt);
 }

@@ -664,6 +664,7 @@ void ibds_switch_stop(void)
 /* After ibds_line_exit(): packets in the delay line need the tables. */
 void ibds_switch_exit(void)
 {
+	WARN_ON_ONCE(ibds_wq);
 	ibds_switch_free();
 }
 

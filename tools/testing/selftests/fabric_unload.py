@@ -5,6 +5,7 @@
 import itertools
 import os
 import signal
+import struct
 
 from lib import defer, hca, main, port, sm, timeout, wait_until
 from lib.teardown import FABRIC, unload
@@ -12,19 +13,19 @@ from lib.umad import Agent
 
 BOOT = {"ipoib": "none", "hcas": 2, "group": "unload", "seconds": 15}
 
-PERF_MGMT, PERF_VERSION = 4, 1
+PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
 
 
 def flood(src, lid):
     """A process that sends MADs to a port without a pause; what ends it."""
-    mad = bytes((1, PERF_MGMT, PERF_VERSION, 1)) + bytes(12) + b"\0\x12" + \
-        bytes(238)
+    head = bytes((1, PERF_MGMT, PERF_VERSION, GET)) + bytes(4)
+    rest = struct.pack(">H", PORT_COUNTERS) + bytes(238)
     pid = os.fork()
     if not pid:
         try:
             with Agent(src, PERF_MGMT, PERF_VERSION) as agent:
-                for _ in itertools.count():
-                    agent.send(lid, mad)
+                for tid in itertools.count(1):
+                    agent.send(lid, head + struct.pack(">Q", tid) + rest)
         finally:
             os._exit(1)
 
