@@ -648,10 +648,10 @@ static noinline bool ipoib_rc_prepare(struct ipoib_txq *txq,
 		ipoib_xmit_segments(txq, skb);
 		return false;
 	}
+	if (!(fit & IPOIB_FIT_TOO_LONG) && !ipoib_rc_finish(link, skb, fit))
+		return true;
 	if (fit & IPOIB_FIT_TOO_LONG)
 		ipoib_too_long(link->dev, skb, READ_ONCE(link->max_msg));
-	else if (!ipoib_rc_finish(link, skb, fit))
-		return true;
 	else
 		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_NOMEM);
 	ipoib_txq_kick(txq);
