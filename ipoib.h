@@ -193,6 +193,7 @@ struct ipoib_rxq {
  * @entry: in the channel's list, RCU
  * @room: completions not promised to any QP (port lock)
  * @users: QPs that use it (port lock)
+ * @behind: completions that may still precede the barrier (NAPI)
  * @armed: an interrupt was asked for and has not been seen; of send CQs
  * @moderated: it was told how to hold interrupts back; of receive CQs
  */
@@ -201,6 +202,7 @@ struct ipoib_cq {
 	struct list_head entry;
 	u32 room;
 	u32 users;
+	s32 behind;
 	bool armed;
 	bool moderated;
 };
@@ -250,12 +252,14 @@ struct ipoib_cqs {
 /**
  * enum ipoib_flush - how far a channel's barrier has come
  * @IPOIB_FLUSH_NONE: nobody asked
- * @IPOIB_FLUSH_ASKED: the poll function has to empty the CQs
+ * @IPOIB_FLUSH_ASKED: the next poll begins with it
+ * @IPOIB_FLUSH_BEGUN: the poll function empties the CQs past what they held
  * @IPOIB_FLUSH_DONE: GRO was flushed; the next poll says so
  */
 enum ipoib_flush {
 	IPOIB_FLUSH_NONE,
 	IPOIB_FLUSH_ASKED,
+	IPOIB_FLUSH_BEGUN,
 	IPOIB_FLUSH_DONE,
 };
 
@@ -336,7 +340,6 @@ struct ipoib_adapt {
  * @refill_timer: tries again when no buffer could be had or posted
  * @barriers: how many were begun
  * @flush: progress of ipoib_channel_barrier(), enum ipoib_flush
- * @flush_left: completions that may still precede the barrier
  * @flushed: the barrier was passed
  * @qps: datagram QPs that receive here (port lock)
  * @users: of these, those of interfaces that are open (port lock)
@@ -368,7 +371,6 @@ struct ipoib_channel {
 	struct timer_list refill_timer;
 	u32 barriers;
 	u8 flush;
-	s32 flush_left;
 	struct completion flushed;
 	u32 qps;
 	u32 users;

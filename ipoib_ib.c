@@ -753,28 +753,33 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 		ipoib_rxq_refill(rxq);
 }
 
-/*
- * Up to @budget packets, a share from each CQ in turn; *@empty: there were no
- * more.
- */
-static int ipoib_rx_poll(struct ipoib_channel *ch, int budget, bool *empty)
+/* So many completions were taken from a CQ; were there no more? */
+static void ipoib_cq_count(struct ipoib_cq *cq, int n, bool emptied)
+{
+	if (unlikely(cq->behind > 0))
+		cq->behind = emptied ? 0 : cq->behind - n;
+}
+
+/* Up to @budget packets, a share from each CQ in turn. */
+static int ipoib_rx_poll(struct ipoib_channel *ch, int budget)
 {
 	int share = READ_ONCE(ch->rx_share);
 	struct ipoib_rx_batch batch = { };
 	int i, n, want, done = 0;
 	struct ipoib_cq *cq;
+	bool empty = false;
 
-	*empty = false;
-	while (done < budget && !*empty) {
-		*empty = true;
+	while (done < budget && !empty) {
+		empty = true;
 		list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry) {
 			want = min(budget - done, share);
 			if (unlikely(!want)) {
-				*empty = false;
+				empty = false;
 				break;
 			}
 			n = ib_poll_cq(cq->ib, want, ch->wc);
-			*empty &= n < want;
+			empty &= n < want;
+			ipoib_cq_count(cq, n, n < want);
 			for (i = 0; i < n; i++)
 				ipoib_rx_complete(ch, &ch->wc[i], &batch);
 			done += max(n, 0);
@@ -960,11 +965,11 @@ static void ipoib_tx_complete(const struct ib_wc *wc,
 }
 
 /* Completions taken; *@more is set if there may be others. */
-static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
-			    int budget, bool *more)
+static void ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
+			     int budget, bool *more)
 {
 	struct ipoib_tx_batch batch = { };
-	int i, n, batches = 0, done = 0;
+	int i, n, batches = 0;
 
 	/*
 	 * Cleared before the CQ is looked at: who posts after this and still
@@ -977,12 +982,11 @@ static int ipoib_tx_reap_cq(struct ipoib_channel *ch, struct ipoib_cq *cq,
 			ipoib_tx_complete(&ch->wc[i], &batch, budget);
 		/* Before the poll goes on: senders may be waiting for room. */
 		ipoib_tx_batch_end(&batch, budget);
-		done += max(n, 0);
+		ipoib_cq_count(cq, n, n < IPOIB_WC_BATCH);
 		if (n < IPOIB_WC_BATCH)
-			return done;
+			return;
 	} while (++batches < IPOIB_REAP_BATCHES);
 	*more = true;
-	return done;
 }
 
 /*
@@ -1007,30 +1011,62 @@ static void ipoib_txq_complete_handed(struct ipoib_txq *txq)
 				   !READ_ONCE(txq->qp.dev->ud.running));
 }
 
-static int ipoib_tx_reap(struct ipoib_channel *ch, int budget, bool *more)
+static void ipoib_tx_reap(struct ipoib_channel *ch, int budget, bool *more)
 {
 	struct ipoib_txq *txq, *next;
 	struct llist_node *handed;
 	struct ipoib_cq *cq;
-	int done = 0;
 
 	list_for_each_entry_rcu(cq, &ch->tx_cqs.list, entry)
-		done += ipoib_tx_reap_cq(ch, cq, budget, more);
+		ipoib_tx_reap_cq(ch, cq, budget, more);
 	if (!llist_empty(&ch->bql)) {
 		handed = llist_del_all(&ch->bql);
 		llist_for_each_entry_safe(txq, next, handed, bql)
 			ipoib_txq_complete_handed(txq);
 	}
-	return done;
 }
 
 /* ---- NAPI --------------------------------------------------------------- */
 
-/* Once the CQs were emptied past what they held when the barrier was asked. */
-static void ipoib_poll_flush(struct ipoib_channel *ch, int done, bool empty)
+/*
+ * Before the CQs are looked at: has a barrier come this far, or been asked for?
+ * What a poll found before it knew of the barrier does not count for it.
+ */
+static noinline void ipoib_poll_news(struct ipoib_channel *ch)
 {
-	ch->flush_left -= done;
-	if (!empty && ch->flush_left > 0)
+	struct ipoib_cq *cq;
+
+	/* Pairs with smp_store_release() in ipoib_channel_barrier() */
+	switch (smp_load_acquire(&ch->flush)) {
+	case IPOIB_FLUSH_DONE:
+		/* The core passed on what GRO held when the last poll ended. */
+		WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
+		complete(&ch->flushed);
+		break;
+	case IPOIB_FLUSH_ASKED:
+		list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry)
+			cq->behind = cq->ib->cqe;
+		list_for_each_entry_rcu(cq, &ch->tx_cqs.list, entry)
+			cq->behind = cq->ib->cqe;
+		WRITE_ONCE(ch->flush, IPOIB_FLUSH_BEGUN);
+		break;
+	}
+}
+
+static bool ipoib_cqs_behind(const struct ipoib_cq_list *cqs)
+{
+	struct ipoib_cq *cq;
+
+	list_for_each_entry_rcu(cq, &cqs->list, entry)
+		if (cq->behind > 0)
+			return true;
+	return false;
+}
+
+/* Once each CQ was emptied past what it held when the barrier was asked for. */
+static void ipoib_poll_flush(struct ipoib_channel *ch)
+{
+	if (ipoib_cqs_behind(&ch->rx_cqs) || ipoib_cqs_behind(&ch->tx_cqs))
 		return;
 	napi_gro_flush(&ch->napi, false);
 	WRITE_ONCE(ch->flush, IPOIB_FLUSH_DONE);
@@ -1114,26 +1150,23 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 {
 	struct ipoib_channel *ch =
 		container_of(napi, struct ipoib_channel, napi);
-	bool empty, more = false;
-	int done, reaped;
+	bool more = false;
+	int done;
 
-	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_DONE)) {
-		/* The core passed on what GRO held when the last poll ended. */
-		WRITE_ONCE(ch->flush, IPOIB_FLUSH_NONE);
-		complete(&ch->flushed);
-	}
+	if (unlikely(READ_ONCE(ch->flush)))
+		ipoib_poll_news(ch);
 
-	reaped = ipoib_tx_reap(ch, budget, &more);
+	ipoib_tx_reap(ch, budget, &more);
 	if (unlikely(!budget))
 		return 0;
-	done = ipoib_rx_poll(ch, budget, &empty);
+	done = ipoib_rx_poll(ch, budget);
 	if (unlikely(ch->rxq.used < READ_ONCE(ch->rxq.want)))
 		ipoib_rxq_grow(&ch->rxq);
 	if (!list_empty(&ch->dirty))
 		ipoib_rx_refill_dirty(ch);
-	ch->emptied += empty;
-	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_ASKED))
-		ipoib_poll_flush(ch, done + reaped, empty && !more);
+	ch->emptied += done < budget;
+	if (unlikely(READ_ONCE(ch->flush) == IPOIB_FLUSH_BEGUN))
+		ipoib_poll_flush(ch);
 
 	if (unlikely(more))
 		return budget;

@@ -880,19 +880,12 @@ void ipoib_channel_put(struct ipoib_channel *ch)
  */
 void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since)
 {
-	struct ipoib_cq *cq;
-
 	mutex_lock(&ch->port->lock);
 	if (ch->barriers != since)
 		goto unlock;
 	WRITE_ONCE(ch->barriers, ch->barriers + 1);
 	reinit_completion(&ch->flushed);
-	ch->flush_left = 0;
-	list_for_each_entry(cq, &ch->rx_cqs.list, entry)
-		ch->flush_left += cq->ib->cqe;
-	list_for_each_entry(cq, &ch->tx_cqs.list, entry)
-		ch->flush_left += cq->ib->cqe;
-	/* Pairs with READ_ONCE() in ipoib_poll() */
+	/* Pairs with smp_load_acquire() in ipoib_poll_news() */
 	smp_store_release(&ch->flush, IPOIB_FLUSH_ASKED);
 	ipoib_channel_kick(ch);
 	while (!wait_for_completion_timeout(&ch->flushed, IPOIB_BARRIER_WARN))

@@ -3,15 +3,19 @@
 """Whatever fails on an interface's way up is tried again until it is up."""
 
 import os
+import subprocess
 import threading
 
-from lib import (ROOT, Flood, defer, ends, exists, fabric, hca, ifaces, ip,
-                 ksft_false, ksft_ge, ksft_ne, ksft_pr, ksft_true,
-                 main, neigh_flush, ping, read, sm, tcp_transfer,
-                 timeout, wait_until)
+from lib import (ROOT, Flood, cmd, defer, ends, ensure_module, exists, fabric,
+                 ifaces, ip, ksft_false, ksft_ge, ksft_ne, ksft_pr, ksft_true,
+                 main, neigh_flush, ping, read, sm, tcp_transfer, timeout,
+                 unload_module, wait_until)
+from lib import many
 from lib.child import child_by_ip
 from lib.connected import (both_connected, connected_ends, counters, mode,
                            set_mode, to_datagram, wait_connected)
+from lib.ipoib import drop_all, iface_of
+from lib.rtnl import Rtnl
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 240, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
@@ -320,59 +324,53 @@ def test_unplug():
 # ---- before there is an interface --------------------------------------
 
 
-def names_of(number):
-    """Interfaces of an HCA."""
-    base = f"/sys/class/infiniband/{hca(number).name}/device/net"
-    return os.listdir(base) if exists(base) else []
-
-
-def waits(thread):
-    """Is a thread about to register an interface?"""
+def waits(pid):
+    """Is a process about to register an interface?"""
     try:
-        return "register_netdev" in \
-            read(f"/proc/self/task/{thread.native_id}/stack")
+        return "register_netdev" in read(f"/proc/{pid}/stack")
     except OSError:
         return False
 
 
-@timeout(200)
+def change_while_loading(where, key, talk):
+    """
+    Load the module while somebody else holds rtnl, and change the P_Key when
+    the interface waits for that.  Was the moment met?
+    """
+    many.make(talk, 2000)
+    deleting = threading.Thread(target=many.delete, args=(talk,))
+    with subprocess.Popen(["insmod", os.environ["IPOIB_MODULE"]]) as loading:
+        deleting.start()
+        met = False
+        while deleting.is_alive() and not met:
+            met = waits(loading.pid)
+        if met:
+            where.set("set_pkey", f"0 {key:#x}")
+    deleting.join()
+    return met
+
+
+@timeout(300)
 def test_pkey_before_registered():
     """The P_Key changes between being read and the interface being there."""
-    pair = ends()
-    sm.stopped()        # it would set the table of a new port
-    number, key = 5, 0x8005
-
-    def closing_qp(qpn):
-        return [qp for qp in pair.a.port.hca.data_qps()
-                if qp.qpn == qpn and qp.state == "ERR"]
-
+    where = ends().a.port
+    sm.stopped()        # it would set the table again
+    cmd("modprobe dummy numdummies=0")
+    drop_all()
+    unload_module()
+    defer(ensure_module)
+    talk = Rtnl(ROOT)
+    defer(talk.close)
+    old = where.pkey(0)
+    defer(where.set, "set_pkey", f"0 {old:#x}")
     for _ in range(6):
-        qpn = pair.a.qpn()
-        # What closes an HCA's interface that stands still holds rtnl.
-        fault = pair.a.port.fault("wedged", 1)
-        closing = threading.Thread(target=pair.a.set, args=("down",))
-        closing.start()
-        wait_until(lambda n=qpn: closing_qp(n), 10, "closing", interval=0.01)
-        plug = threading.Thread(target=hca(number).plug)
-        plug.start()
-        # The new HCA's interface waits for it, having read its P_Key.
-        met = False
-        while closing.is_alive() and not met:
-            met = waits(plug)
-        if met:
-            hca(number).port().set("set_pkey", f"0 {key:#x}")
-        closing.join()
-        plug.join()
-        fault.exec()
-        away = defer(lambda: hca(number).exists() and hca(number).unplug())
-        name = wait_until(lambda: names_of(number), 10, "an interface")[0]
+        met = change_while_loading(where, 0x8001, talk)
+        name = iface_of(where)[1]
         if met:
             wait_until(lambda n=name: read(f"/sys/class/net/{n}/pkey") ==
-                       f"{key:#06x}", 5, "the new P_Key")
-        away.exec()
-        pair.a.up()
-        if met:
+                       "0x8001", 5, "the new P_Key")
             break
+        unload_module()
     ksft_true(met, "the moment was met")
 
 
