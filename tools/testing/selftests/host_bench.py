@@ -268,28 +268,6 @@ def test_plan_figures():
                 set() if other == "base" else {"wedged"})
 
 
-def test_more_samples():
-    """A figure that seems worse gets more samples, which count all."""
-    namespace, args, boots = bench("BASE=HEAD", "ONLY=wall")
-    for ours, more, times, word in (([900, 901], [1002, 1003], 2, "same"),
-                                    ([900, 901], [902, 903], 3, "worse"),
-                                    ([1000, 1001], [], 1, "same")):
-        found = rows.Figures({WALL: {"base": [1000, 1001], "ours": ours}})
-        runner = namespace["Runner"](args, {}, found)
-        ran = []
-
-        def run_each(wanted, found=found, more=more, ran=ran):
-            if ran and wanted:
-                ksft_eq([boot.name for boot in wanted], ["wall-2044-lso"])
-                found.samples[WALL]["ours"] += more
-            ran.append(len(wanted))
-
-        runner.run_each = run_each
-        runner.run_all(boots)
-        ksft_eq(len([count for count in ran if count]), times)
-        ksft_eq(rows.changes(found)[0]["verdict"], word)
-
-
 def test_profile():
     """Blocks are laid at their functions' door, by module; the plugin builds."""
     profile = SourceFileLoader("profile", os.path.join(BENCH, "profile"))
