@@ -124,6 +124,16 @@ static unsigned long ipoib_drain_left(const struct ipoib_port *port,
 	return time_before(now, end) ? end - now : 0;
 }
 
+static bool ipoib_drain_await(const struct ipoib_port *port,
+			      struct completion *what, unsigned long begun)
+{
+	unsigned long left = ipoib_drain_left(port, begun);
+
+	/* Not even a tick: there may be hundreds to be closed. */
+	return left ? wait_for_completion_timeout(what, left) :
+		      try_wait_for_completion(what);
+}
+
 /**
  * ipoib_drain_wait_for - wait for the HCA, as long as it has time
  * @port: port
@@ -136,7 +146,7 @@ static unsigned long ipoib_drain_left(const struct ipoib_port *port,
 bool ipoib_drain_wait_for(struct ipoib_port *port, struct completion *what,
 			  unsigned long begun)
 {
-	if (wait_for_completion_timeout(what, ipoib_drain_left(port, begun)))
+	if (ipoib_drain_await(port, what, begun))
 		return true;
 	WRITE_ONCE(port->drain_missed, jiffies);
 	return false;
@@ -158,8 +168,8 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 	}
 	/* Some HCAs never tell, and are as quick as others. */
 	if (qp->last_wqe)
-		qp->late = !wait_for_completion_timeout(qp->last_wqe,
-					ipoib_drain_left(port, qp->drain_begun));
+		qp->late = !ipoib_drain_await(port, qp->last_wqe,
+					      qp->drain_begun);
 }
 
 /*

@@ -31,7 +31,7 @@ BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 150, "partitions":
 
 CHILDREN = 200
 # What the HCA may cost beyond what closing takes anyway, in seconds
-WAIT = 2.5
+WAIT = slow(2.5)
 
 
 def number():
