@@ -325,28 +325,36 @@ def test_unplug():
 
 
 def waits(pid):
-    """Is a process about to register an interface?"""
+    """Is a process about to register the interface of a port?"""
     try:
-        return "register_netdev" in read(f"/proc/{pid}/stack")
+        stack = read(f"/proc/{pid}/stack")
     except OSError:
         return False
+    return "ipoib_port_create" in stack and "register_netdev+" in stack
 
 
 def change_while_loading(where, key, talk):
     """
-    Load the module while somebody else holds rtnl, and change the P_Key when
-    the interface waits for that.  Was the moment met?
+    Load the module while somebody else takes rtnl again and again, and change
+    the P_Key when the interface waits for that.  Was the moment met?
     """
-    many.make(talk, 2000)
-    deleting = threading.Thread(target=many.delete, args=(talk,))
+    done = threading.Event()
+
+    def hold():
+        while not done.is_set():
+            many.make(talk, 100)
+            many.delete(talk)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    met = False
     with subprocess.Popen(["insmod", os.environ["IPOIB_MODULE"]]) as loading:
-        deleting.start()
-        met = False
-        while deleting.is_alive() and not met:
+        while loading.poll() is None and not met:
             met = waits(loading.pid)
         if met:
             where.set("set_pkey", f"0 {key:#x}")
-    deleting.join()
+    done.set()
+    holding.join()
     return met
 
 

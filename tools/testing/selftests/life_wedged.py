@@ -221,7 +221,7 @@ def test_fewer_queues():
             send_from(pair.a, cpu, pair.b.v4, 10)
         # The first queue's QP receives, by an SRQ; the others only send.
         ksft_ge(sum(qp.used for qp in pair.a.port.hca.data_qps("UD")
-                    if not qp.srq), 10, "in flight on other queues")
+                    if not qp.srq), 1, "in flight on other queues")
         fewer = threading.Thread(target=pair.a.ethtool, args=("-L tx 1",))
         fewer.start()
         wait_until(lambda: pair.a.queues() == 1, 10, "one queue",
@@ -230,7 +230,7 @@ def test_fewer_queues():
         fewer.join()
         after = pair.a.stats()
         ksft_eq(after["tx_errors"] - before["tx_errors"], 0, "sends flushed")
-        ksft_ge(after["tx_packets"] - before["tx_packets"], 20, "sent")
+        ksft_ge(after["tx_packets"] - before["tx_packets"], 1, "sent")
         pair.a.ethtool(f"-L tx {most}")
     ping_ok(pair.a.ns, pair.b.v4, count=3)
 
