@@ -4,10 +4,9 @@
 
 import re
 import threading
-import time
 
-from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, ip, ksft_eq,
-                 ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
+from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, hold, ip,
+                 ksft_eq, ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
                  main, neigh_flush, now, ping, ping_ok, port, read, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, connected_ends, counter,
@@ -443,7 +442,7 @@ def test_idle_kept():
     # Neighbours that nobody used for 120 s are looked for each 30 s.
     end = now() + 160
     while now() < end:
-        time.sleep(1)
+        hold(1)
         ksft_true(established(pair.a, "us"), "the connection is there")
     after = [counters(end) for end in pair]
     for name in ("conn_opened", "conn_closed_by_peer", "conn_closed_idle",

@@ -123,7 +123,7 @@ static void fuzz_receive(const struct fuzz_input *in, u32 imm, u32 caps,
 		return;
 	FUZZ_CHECK(caps & IPOIB_CM_CAP_GSO && size && len > t.end + size);
 	FUZZ_CHECK(DIV_ROUND_UP(len - t.end, size) <=
-		   (t.proto == IPPROTO_UDP ? 128U : 65520U / 88));
+		   (t.proto == IPPROTO_UDP ? 128U : DIV_ROUND_UP(65520U, 88)));
 }
 
 static void fuzz_send(const struct fuzz_input *in, const u8 *pkt, u32 headlen,
