@@ -5,9 +5,9 @@
 import re
 import threading
 
-from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, hold, ip,
-                 ksft_eq, ksft_false, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
-                 main, neigh_flush, now, ping, ping_ok, port, read, slow,
+from lib import (Stream, Tracer, UdpSink, any_ends, defer, fabric, hold,
+                 in_groups, ip, ksft_eq, ksft_false, ksft_gt, ksft_in, ksft_le,
+                 ksft_pr, ksft_true, main, neigh_flush, now, ping, ping_ok, port, read, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, connected_ends, counter,
                            counters, established, set_mode, to_datagram,
@@ -432,6 +432,7 @@ def test_idle():
     wait_connected(pair.a, pair.b)
 
 
+@in_groups("connected", "scale")
 @timeout(400)
 def test_idle_kept():
     """Without a time-out a connection stays, however long nobody uses it."""

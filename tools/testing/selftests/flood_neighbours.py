@@ -10,9 +10,10 @@ import struct
 import subprocess
 import time
 
-from lib import (any_ends, bkg, defer, ends, hca, ip, ksft_eq, ksft_ge,
-                 ksft_gt, ksft_le, ksft_pr, ksft_true, main, neigh_flush, now,
-                 ping, ping_ok, read, slow, timeout, wait_until, write)
+from lib import (any_ends, bkg, defer, ends, hca, hold, in_groups, ip, ksft_eq,
+                 ksft_ge, ksft_gt, ksft_le, ksft_pr, ksft_true, main,
+                 neigh_flush, now, ping, ping_ok, read, slow, stagger, timeout,
+                 wait_until, write)
 from lib.capture import bth, deth, lrh
 from lib.connected import counter, counters, set_mode
 from lib.sa import alias_guids
@@ -125,7 +126,7 @@ def test_forged_addresses():
                 took["asks"] = first_contact(asks, pair.b.v4)
             if passed > 16 and "asked" not in took:
                 took["asked"] = first_contact(pair.b, "10.0.0.34")
-            time.sleep(0.2)
+            hold(0.2)
         load.stop(slow(20))
     stats = counters(pair.b)
     ksft_pr(f"{rate_of(load)} forged requests a second, "
@@ -186,7 +187,7 @@ def test_denied_lid():
     begin = time.monotonic()
     while time.monotonic() < begin + 16:
         inject(pair, forged)
-        time.sleep(0.2)
+        hold(0.2)
     queries = counter(pair.b, "path_queries") - queries
     ksft_pr(f"{queries} queries in 16 s")
     ksft_ge(queries, 1, "the SA is asked at first")
@@ -247,6 +248,7 @@ def sender(pair, addresses, stop):
         os._exit(0)  # pylint: disable=protected-access
 
 
+@in_groups("scale", "life")
 @timeout(300)
 def test_released_paths():
     """1000 neighbours come and go while their paths are asked for again."""
@@ -279,7 +281,7 @@ def test_released_paths():
             for mode in ("connected", "datagram"):
                 for _ in range(5):
                     pair.b.port.event("client_reregister")
-                    time.sleep(0.02)
+                    stagger(1, 0.02)
                 set_mode(pair.b, mode)
             rounds += 1
     finally:

@@ -8,8 +8,8 @@ import threading
 import time
 
 from lib import (ROOT, Flood, Skip, defer, ends, ensure_module, exists,
-                 fabric, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_le,
-                 ksft_pr, load_module, main, now, ping_ok, slow, tcp_transfer,
+                 fabric, hold, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge,
+                 ksft_le, ksft_pr, load_module, main, now, ping_ok, slow, tcp_transfer,
                  timeout, unload_module, wait_until)
 from lib import many
 from lib.child import Children, child_by_ip, names_in
@@ -168,7 +168,7 @@ def test_wakes_up_late():
             fault = pair.a.port.fault("wedged", 1)
             pair.a.port.hca.set("qp_error", qpn)
             # Not waiting for anything: the moment is what is tried out.
-            time.sleep(0.92 + turn * 0.02)
+            hold(0.92 + turn * 0.02)
             fault.exec()
             wait_until(lambda n=before: counters(pair.a)["qp_restarts"] > n,
                        20, "a restart")

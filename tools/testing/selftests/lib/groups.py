@@ -57,7 +57,8 @@ BY_PREFIX = {
     "datagram_caps": ("core", "datagram", "hcas"),
     "datagram_tso": ("core", "datagram", "offload"),
     "defects": ("core", "interop"),
-    "events": ("core", "life"),
+    "events": ("core",),
+    "events_device": ("core", "life"),
     "fabric": ("fabric",),
     "faults": ("core", "life"),
     # The kernel of the core has no fault injection.
