@@ -17,7 +17,7 @@ from lib.connected import (both_connected, connected_ends, counters, mode,
 from lib.ipoib import drop_all, iface_of
 from lib.rtnl import Rtnl
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 240, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 180, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
 FOREVER = 1 << 20
