@@ -384,7 +384,7 @@ struct ipoib_channel {
 
 /* ---- port: ipoib_port.c ------------------------------------------------- */
 
-#define IPOIB_PATH_SOURCES	64	/* buckets of sources by LID */
+#define IPOIB_PATH_SOURCES	1024	/* buckets of sources by LID */
 #define IPOIB_PATH_HEARD	2048
 
 /**
@@ -1102,6 +1102,7 @@ extern unsigned int ipoib_recvq_size;
 void ipoib_setup(struct net_device *ndev);
 int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey);
 bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid);
+__be64 ipoib_port_guid(struct ipoib_port *port, __be64 guid);
 int ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
 int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 		       struct netlink_ext_ack *extack);

@@ -46,6 +46,7 @@
 #define IPOIB_CONN_CHECK	(2 * HZ)
 #define IPOIB_CONN_STALL	(10 * HZ)
 #define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
+#define IPOIB_LINK_HEARD	(2 * HZ)	/* peers of a server ask in turn */
 #define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
 #define IPOIB_CONN_GRACE	(10 * HZ)
 #define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
@@ -1129,9 +1130,10 @@ static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 }
 
 /* Once in a while: who stands still, who is not needed? */
-static void ipoib_cm_check(struct ipoib_cm *cm)
+static bool ipoib_cm_check(struct ipoib_cm *cm)
 {
 	struct ipoib_conn *conn;
+	bool left;
 
 	spin_lock_bh(&cm->lock);
 	list_for_each_entry(conn, &cm->conns, entry) {
@@ -1146,16 +1148,20 @@ static void ipoib_cm_check(struct ipoib_cm *cm)
 			ipoib_conn_check_proof(conn);
 		}
 	}
-	if (!list_empty(&cm->conns))
+	left = !list_empty(&cm->conns);
+	if (left)
 		queue_delayed_work(ipoib_wq, &cm->work, IPOIB_CONN_CHECK);
 	spin_unlock_bh(&cm->lock);
+	return left;
 }
 
-static void ipoib_cm_run(struct ipoib_cm *cm)
+/* Are there connections left? */
+static bool ipoib_cm_run(struct ipoib_cm *cm)
 {
 	unsigned int noio = memalloc_noio_save();
 	struct ipoib_conn *conn, *next;
 	LIST_HEAD(closing);
+	bool left;
 
 	mutex_lock(&cm->run);
 	ipoib_cm_handle_conns(cm, &closing);
@@ -1167,9 +1173,10 @@ static void ipoib_cm_run(struct ipoib_cm *cm)
 			ipoib_conn_requeue(conn);
 		ipoib_conn_bury(conn);
 	}
-	ipoib_cm_check(cm);
+	left = ipoib_cm_check(cm);
 	mutex_unlock(&cm->run);
 	memalloc_noio_restore(noio);
+	return left;
 }
 
 static void ipoib_cm_work(struct work_struct *work)
@@ -1281,7 +1288,8 @@ void ipoib_link_destroy(struct ipoib_link *link)
  */
 void ipoib_link_heard(struct ipoib_link *link)
 {
-	unsigned long soon = jiffies + ipoib_link_delay(0);
+	u32 random = get_random_u32_below(IPOIB_LINK_HEARD);
+	unsigned long soon = jiffies + ipoib_link_delay(0) + random;
 
 	if (READ_ONCE(link->state) != IPOIB_LINK_BACKOFF)
 		return;
@@ -1497,9 +1505,12 @@ void ipoib_cm_stop(struct ipoib_dev *dev)
 	struct ipoib_cm *cm = dev->cm;
 
 	ipoib_cm_stop_begin(dev);
-	/* Not flushed: the workqueue has work that wants rtnl, too. */
-	ipoib_cm_run(cm);
-	WARN_ON_ONCE(!list_empty(&cm->conns));
+	/*
+	 * Not flushed: the workqueue has work that wants rtnl, too.  A callback
+	 * may be about to list its connection, for which the close waits then.
+	 */
+	while (ipoib_cm_run(cm))
+		usleep_range(100, 1000);
 }
 
 /**

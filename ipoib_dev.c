@@ -87,10 +87,14 @@ static void ipoib_dev_schedule(struct ipoib_dev *dev)
 {
 	unsigned long now = jiffies;
 
-	if (dev->again)
-		queue_delayed_work(ipoib_wq, &dev->work,
-				   time_after(dev->again_at, now) ?
-				   dev->again_at - now : 0);
+	if (!dev->again)
+		return;
+	mod_delayed_work(ipoib_wq, &dev->work,
+			 time_after(dev->again_at, now) ?
+			 dev->again_at - now : 0);
+	/* An event sets its bit before it starts the work: one of us does. */
+	if (READ_ONCE(dev->events))
+		mod_delayed_work(ipoib_wq, &dev->work, 0);
 }
 
 /* What could not be done is to be handled once more. */
@@ -432,6 +436,7 @@ int ipoib_dev_open(struct ipoib_dev *dev)
 	if (ret)
 		goto unlock;
 	dev->failures = 0;
+	dev->again &= ~BIT(IPOIB_EV_START);
 	netif_tx_start_all_queues(dev->ndev);
 	ret = ipoib_dev_start(dev);
 	if (ret == -ENOMEM) {

@@ -124,11 +124,8 @@ static unsigned long ipoib_drain_left(const struct ipoib_port *port,
 	return time_before(now, end) ? end - now : 0;
 }
 
-static bool ipoib_drain_await(const struct ipoib_port *port,
-			      struct completion *what, unsigned long begun)
+static bool ipoib_drain_await(struct completion *what, unsigned long left)
 {
-	unsigned long left = ipoib_drain_left(port, begun);
-
 	/* Not even a tick: there may be hundreds to be closed. */
 	return left ? wait_for_completion_timeout(what, left) :
 		      try_wait_for_completion(what);
@@ -146,9 +143,13 @@ static bool ipoib_drain_await(const struct ipoib_port *port,
 bool ipoib_drain_wait_for(struct ipoib_port *port, struct completion *what,
 			  unsigned long begun)
 {
-	if (ipoib_drain_await(port, what, begun))
+	unsigned long left = ipoib_drain_left(port, begun);
+
+	if (ipoib_drain_await(what, left))
 		return true;
-	WRITE_ONCE(port->drain_missed, jiffies);
+	/* Who had no time to wait has learned nothing of the HCA. */
+	if (left)
+		WRITE_ONCE(port->drain_missed, jiffies);
 	return false;
 }
 
@@ -166,10 +167,16 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 				     port->num, qp->ib->qp_num);
 		return;
 	}
+	if (!qp->last_wqe) {
+		/* Nothing tells the end of a receive queue of its own. */
+		qp->late = qp->kind == IPOIB_QP_RX;
+		return;
+	}
 	/* Some HCAs never tell, and are as quick as others. */
-	if (qp->last_wqe)
-		qp->late = !ipoib_drain_await(port, qp->last_wqe,
-					      qp->drain_begun);
+	qp->late = !ipoib_drain_await(qp->last_wqe,
+				      ipoib_drain_left(port, qp->drain_begun));
+	/* What came between the two is in the CQ now. */
+	WRITE_ONCE(qp->drained_at, READ_ONCE(qp->ch->barriers));
 }
 
 /*

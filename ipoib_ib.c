@@ -881,6 +881,7 @@ void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 /* Retire the packets before sequence number @end. */
 static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 {
+	struct completion *emptied = READ_ONCE(txq->emptied);
 	u32 tail = txq->tail, packets = 0, bytes = 0;
 
 	for (; tail != end; tail++) {
@@ -899,8 +900,8 @@ static void ipoib_txq_retire(struct ipoib_txq *txq, u32 end, int budget)
 
 	/* Pairs with READ_ONCE() in ipoib_txq_free() */
 	WRITE_ONCE(txq->tail, tail);
-	if (unlikely(READ_ONCE(txq->emptied)) && tail == READ_ONCE(txq->head))
-		complete(txq->emptied);
+	if (unlikely(emptied) && tail == READ_ONCE(txq->head))
+		complete(emptied);
 	txq->done.reaps++;
 	__netif_txq_completed_wake(txq->nq, packets, bytes,
 				   ipoib_txq_free(txq), txq->ring.size / 2,
@@ -1373,6 +1374,9 @@ static int ipoib_tx_csum(const struct ipoib_dev *dev, struct sk_buff *skb)
 
 	if (skb->ip_summed != CHECKSUM_PARTIAL)
 		return 0;
+	/* Programs that send by packet sockets may say what they like. */
+	if (unlikely(skb_checksum_start_offset(skb) < IPOIB_ENCAP_LEN))
+		return -EINVAL;
 	if (likely(dev->ud.csum &&
 		   ipoib_fit_hca_csum(encap->proto, encap + 1,
 				      skb_checksum_start_offset(skb) -

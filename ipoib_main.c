@@ -652,8 +652,15 @@ bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid)
 	return true;
 }
 
-/* As struct ipoib_dev has it: 0 stands for the first, whatever that will be. */
-static __be64 ipoib_port_guid(struct ipoib_port *port, __be64 guid)
+/**
+ * ipoib_port_guid - a GUID as struct ipoib_dev has it
+ * @port: port
+ * @guid: one of the port's
+ *
+ * Context: process.
+ * Return: 0 if it is the first, which stands for whatever that will be
+ */
+__be64 ipoib_port_guid(struct ipoib_port *port, __be64 guid)
 {
 	union ib_gid gid;
 

@@ -1077,6 +1077,21 @@ static void ipoib_neigh_remove(struct ipoib_neigh *neigh)
 	kfree_rcu(neigh, rcu);
 }
 
+/* Take the packets of @dev out of a path's queue. */
+static void ipoib_path_purge(struct ipoib_path *path, struct ipoib_dev *dev,
+			     struct sk_buff_head *drop)
+{
+	struct sk_buff *skb, *next;
+
+	skb_queue_walk_safe(&path->waiting, skb, next) {
+		if (skb->dev != dev->ndev)
+			continue;
+		__skb_unlink(skb, &path->waiting);
+		ipoib_path_count_waiting(path, -skb->truesize);
+		__skb_queue_tail(drop, skb);
+	}
+}
+
 /* Forget it to make room, and the packets that nobody is left to wait for. */
 static void ipoib_neigh_evict(struct ipoib_neigh *neigh,
 			      struct sk_buff_head *drop)
@@ -1086,6 +1101,8 @@ static void ipoib_neigh_evict(struct ipoib_neigh *neigh,
 	neigh->dev->neigh.evicted++;
 	if (list_is_singular(&path->neighs))
 		ipoib_path_drop_waiting(path, drop);
+	else
+		ipoib_path_purge(path, neigh->dev, drop);
 	ipoib_neigh_remove(neigh);
 	ipoib_path_release(path);
 }
@@ -1135,11 +1152,14 @@ static bool ipoib_neigh_make_room(struct ipoib_dev *dev,
 static bool ipoib_path_make_place(struct ipoib_path *path,
 				  struct sk_buff_head *drop)
 {
+	/* All interfaces of the port that talk to that GID have it. */
+	u32 users = max(READ_ONCE(path->port->users), 1U);
+	u32 most = IPOIB_PATH_NEIGHS * users;
 	struct ipoib_neigh *neigh;
 	u32 n;
 
 	for (n = 0; n < IPOIB_NEIGH_LOOK; n++) {
-		if (path->users <= IPOIB_PATH_NEIGHS)
+		if (path->users <= most)
 			return true;
 		neigh = list_first_entry(&path->neighs, struct ipoib_neigh,
 					 path_entry);
@@ -1147,7 +1167,7 @@ static bool ipoib_path_make_place(struct ipoib_path *path,
 		if (!ipoib_neigh_connected(neigh))
 			ipoib_neigh_evict(neigh, drop);
 	}
-	return path->users <= IPOIB_PATH_NEIGHS;
+	return path->users <= most;
 }
 
 static struct ipoib_neigh *ipoib_neigh_alloc(struct ipoib_dev *dev,
@@ -1466,9 +1486,8 @@ static bool ipoib_neigh_idle(const struct ipoib_neigh *neigh)
 	if (time_before(jiffies, READ_ONCE(neigh->used) + IPOIB_NEIGH_IDLE) ||
 	    ipoib_neigh_connected(neigh))
 		return false;
-	/* Somebody has to be there for packets that wait. */
-	return skb_queue_empty(&path->waiting) ||
-	       !list_is_singular(&path->neighs);
+	/* Somebody of its interface has to be there for packets that wait. */
+	return skb_queue_empty(&path->waiting);
 }
 
 static void ipoib_neigh_gc(struct work_struct *work)
@@ -1499,21 +1518,6 @@ static void ipoib_neigh_gc(struct work_struct *work)
 	if (!list_empty(&dev->neigh.list))
 		queue_delayed_work(ipoib_wq, &dev->neigh.gc, IPOIB_NEIGH_GC);
 	spin_unlock_bh(&port->path_lock);
-}
-
-/* Take the packets of @dev out of a path's queue. */
-static void ipoib_path_purge(struct ipoib_path *path, struct ipoib_dev *dev,
-			     struct sk_buff_head *drop)
-{
-	struct sk_buff *skb, *next;
-
-	skb_queue_walk_safe(&path->waiting, skb, next) {
-		if (skb->dev != dev->ndev)
-			continue;
-		__skb_unlink(skb, &path->waiting);
-		ipoib_path_count_waiting(path, -skb->truesize);
-		__skb_queue_tail(drop, skb);
-	}
 }
 
 /**

@@ -881,7 +881,7 @@ void ipoib_channel_put(struct ipoib_channel *ch)
 void ipoib_channel_barrier(struct ipoib_channel *ch, u32 since)
 {
 	mutex_lock(&ch->port->lock);
-	if (ch->barriers != since)
+	if (ch->barriers != since || WARN_ON_ONCE(!ch->port->users))
 		goto unlock;
 	WRITE_ONCE(ch->barriers, ch->barriers + 1);
 	reinit_completion(&ch->flushed);

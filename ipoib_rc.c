@@ -261,6 +261,8 @@ static noinline int ipoib_rc_repack(struct sk_buff *skb)
 
 	if (pages > IPOIB_REPACK_PAGES || skb_unclone(skb, GFP_ATOMIC))
 		return -ENOMEM;
+	/* Of pages that io_uring keeps, the skb has no references to drop. */
+	skb_zcopy_downgrade_managed(skb);
 	for (i = 0; i < pages; i++) {
 		page[i] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP,
 				      get_order(IPOIB_REPACK_SIZE));

@@ -54,7 +54,7 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 		NL_SET_ERR_MSG(extack, "The HCA does not tell the port's MTU");
 	if (ret)
 		return ret;
-	dev->guid = guid ?: parent->guid;
+	dev->guid = guid ? ipoib_port_guid(parent->port, guid) : parent->guid;
 	ndev->needs_free_netdev = true;
 	ret = register_netdevice(ndev);
 	if (ret == -ENOSPC)

@@ -10,7 +10,7 @@ import socket
 import struct
 
 from lib import (Capture, Flood, Netns, UdpSink, any_ends, defer, ends, fabric,
-                 ip, ksft_eq, ksft_true, main, port, read, slow, tcp_transfer,
+                 hold, ip, ksft_eq, ksft_true, main, port, read, slow, tcp_transfer,
                  timeout, udp_exchange, wait_until)
 from lib.connected import (both_connected, conns, counter, set_mode,
                            to_datagram)
@@ -103,6 +103,15 @@ def sent_more(end, packets=40):
                f"{packets} packets of {end}", interval=0.01)
 
 
+def drained(end):
+    """Wait until the interface has sent all that its queues hold."""
+    def still():
+        before = end.stat("tx_packets")
+        hold(0.3)
+        return end.stat("tx_packets") == before
+    wait_until(still, 10, f"{end} has nothing to send")
+
+
 def switch_under_segments(pair, times):
     """The mode changes while packets are on their way to be cut."""
     for end in pair:
@@ -116,6 +125,8 @@ def switch_under_segments(pair, times):
             sent_more(pair.a)
     for sender in senders:
         sender.stop()
+    # Datagrams have no flow control: what is on its way still fills b's ring.
+    drained(pair.a)
     for address in (pair.b.v4, pair.b.v6):
         check_segments(pair, address, 1000)
     tcp_transfer(pair.a, pair.b, 1 << 20)
@@ -190,6 +201,8 @@ class Connection:
         if not child:
             try:
                 self.rx.close()
+                # A time-out makes the socket one that does not block.
+                self.tx.settimeout(None)
                 send(self.tx)
                 self.tx.shutdown(socket.SHUT_WR)
                 os._exit(0)
