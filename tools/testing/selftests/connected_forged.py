@@ -18,8 +18,8 @@ BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 QKEY_GSI = 0x80010000
 CM_CLASS, CM_REQ, CM_REP, CM_RTU = 0x07, 0x0010, 0x0013, 0x0014
 # Octets of the MAD, behind its header of 24.
-COMM_ID, REMOTE_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, PKEY, LID, PRIVATE = (
-    24, 28, 32, 40, 56, 67, 72, 76, 164)
+COMM_ID, REMOTE_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, CM_TIMEOUT, PKEY, LID, \
+    PRIVATE = (24, 28, 32, 40, 56, 67, 71, 72, 76, 164)
 NOBODY = 0x7000     # a LID that no port has
 
 
@@ -36,12 +36,16 @@ class Requests:
             wait_connected(pair.a, pair.b)
             packets = mirror.stop()
         found = [p.payload for p in packets if p.dqpn == 1 and
-                 p.dlid == pair.b.port.lid() and len(p.payload) == 256 and p.payload[1] == CM_CLASS and
+                 p.dlid == pair.b.port.lid() and len(p.payload) == 256 and
+                 p.payload[1] == CM_CLASS and
                  p.payload[16:18] == struct.pack(">H", CM_REQ)]
         self.mad = bytearray(found[0])
 
-    def send(self, change=None, private=None, dst=None):
-        """One more request, of a QP and a CM nobody knows."""
+    def send(self, change=None, private=None, dst=None, lid=None):
+        """
+        One more request, of a QP and a CM nobody knows.  From a LID that is not
+        that of a, it says so, and has the CM wait for a minute, five times.
+        """
         dst = dst or self.pair.b
         self.number += 1
         mad = bytearray(self.mad)
@@ -49,16 +53,21 @@ class Requests:
         mad[COMM_ID:COMM_ID + 4] = struct.pack(">I", self.number)
         mad[CA_GUID:CA_GUID + 8] = struct.pack(">Q", 0xdead0000 + self.number)
         mad[QPN:QPN + 3] = struct.pack(">I", self.number)[1:]
+        if lid is not None:
+            mad[LID:LID + 2] = struct.pack(">H", lid)
+            mad[CM_TIMEOUT] = 24 << 3 | mad[CM_TIMEOUT] & 7
         if change:
             change(mad)
         if private is not None:
             mad[PRIVATE:] = private.ljust(92, b"\0")[:92]
-        self.inject(mad, dst)
+        self.inject(mad, dst, lid)
 
-    def inject(self, mad, dst):
-        """A MAD from a to the other end."""
+    def inject(self, mad, dst, lid=None):
+        """A MAD from a, or from another LID: there the CM sends its answer."""
+        if lid is None:
+            lid = self.pair.a.port.lid()
         body = bth(1, 0xffff, 0x64, 0) + deth(QKEY_GSI, 1) + bytes(mad)
-        data = lrh(dst.port.lid(), self.pair.a.port.lid(),
+        data = lrh(dst.port.lid(), lid,
                    (8 + len(body) + 4) // 4, False) + body
         fd = os.open(f"{dst.port.dir}/inject", os.O_WRONLY)
         try:
@@ -71,22 +80,21 @@ def private(qpn=0x1234, max_msg=65524, rest=b""):
     return struct.pack(">II", qpn, max_msg) + rest
 
 
-def from_lid(lid):
-    """A request whose answer goes to a LID."""
-    def change(mad):
-        mad[LID:LID + 2] = struct.pack(">H", lid)
-    return change
+def none_half_open(end):
+    """Wait until all connections of peers are proven or closed."""
+    wait_until(lambda: counter(end, "conn_half_open") == 0, 10,
+               "no connection is half-open")
 
 
 def open_forged(requests, private_data, lid=NOBODY):
     """Connections opened by somebody at a LID, who gets the answers."""
     count = len(private_data)
     end = requests.pair.b
+    none_half_open(end)
     accepted = counter(end, "conn_accepted")
-    half_open = counter(end, "conn_half_open")
     with Mirror(end.port) as mirror:
         for data in private_data:
-            requests.send(from_lid(lid), private=data)
+            requests.send(private=data, lid=lid)
         wait_until(lambda: counter(end, "conn_accepted") == accepted + count,
                    10, f"{count} answers")
         packets = mirror.stop()
@@ -94,13 +102,13 @@ def open_forged(requests, private_data, lid=NOBODY):
                if p.dqpn == 1 and p.dlid == lid and len(p.payload) == 256 and
                p.payload[16:18] == struct.pack(">H", CM_REP)}
     ksft_eq(len(replies), count)
+    ksft_eq(counter(end, "conn_half_open"), count)
     for ids in replies:
         mad = bytearray(requests.mad)
         mad[16:18] = struct.pack(">H", CM_RTU)
         mad[COMM_ID:SERVICE_ID] = ids[4:] + ids[:4]
-        requests.inject(mad, end)
-    wait_until(lambda: counter(end, "conn_half_open") == half_open, 10,
-               f"{count} connections")
+        requests.inject(mad, end, lid)
+    none_half_open(end)
 
 
 def handled(end, count, send):
@@ -312,9 +320,8 @@ def test_stale():
         def old(mad, qpn=qpn):
             mad[CA_GUID:CA_GUID + 8] = guid
             mad[QPN:QPN + 3] = struct.pack(">I", qpn)[1:]
-            mad[LID:LID + 2] = b"\x70\x00"     # nobody says what it was
 
-        requests.send(old)
+        requests.send(old, lid=NOBODY)
     wait_until(lambda: counter(pair.b, "conn_accepted") == accepted + 2, 5,
                "two requests taken")
     rejected = counter(pair.a, "conn_rejected")
@@ -348,17 +355,42 @@ def test_one_host():
     pair = connected_ends()
     defer(again, pair)
     requests = Requests(pair)
-    there = counter(pair.b, "conn_passive")
+    none_half_open(pair.b)
+    before = counters(pair.b)
 
     def send():
         for qpn in range(2, 202):
-            requests.send(from_lid(NOBODY), private=private(qpn))
+            requests.send(private=private(qpn), lid=NOBODY)
 
     handled(pair.b, 200, send)
-    ksft_le(counter(pair.b, "conn_passive"), there + 16)
-    ksft_ge(counter(pair.b, "conn_limited"), 200 - 16)
-    ksft_le(counter(pair.b, "conn_half_open"), 16)
+    after = counters(pair.b)
+    ksft_eq(after["conn_passive"], before["conn_passive"] + 16)
+    ksft_eq(after["conn_limited"], before["conn_limited"] + 200 - 16)
+    ksft_eq(after["conn_half_open"], 16)
+    # The CM would try for minutes; the real peer does not wait for that.
+    tcp_transfer(pair.a, pair.b, 1 << 20)
     again(pair)
+    tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+@timeout(120)
+def test_half_open():
+    """Who does not answer is forgotten, however long the CM is to wait."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    none_half_open(pair.b)
+    before = counters(pair.b)
+    for qpn in range(2, 18):
+        requests.send(private=private(qpn), lid=NOBODY)
+    wait_until(lambda: counter(pair.b, "conn_half_open") == 16, 5, "answers")
+    wait_until(lambda: counter(pair.b, "conn_passive") ==
+               before["conn_passive"], 45, "they are given up")
+    after = counters(pair.b)
+    ksft_eq(after["conn_half_open"], 0)
+    ksft_eq(after["conn_half_open_dropped"],
+            before["conn_half_open_dropped"] + 16)
+    open_forged(requests, [private(i) for i in range(2, 18)])
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
@@ -373,7 +405,7 @@ def test_one_host_established():
         open_forged(requests, [private(first + i) for i in range(16)])
     ksft_eq(counter(pair.b, "conn_passive"), there + 64)
     limited = counter(pair.b, "conn_limited")
-    requests.send(from_lid(NOBODY), private=private(0x100))
+    requests.send(private=private(0x100), lid=NOBODY)
     wait_until(lambda: counter(pair.b, "conn_limited") == limited + 1, 5,
                "one more is refused")
     ksft_eq(counter(pair.b, "conn_passive"), there + 64)
@@ -394,11 +426,12 @@ def test_victim():
         requests.send(private=private(pair.a.qpn()))
     wait_until(lambda: counter(pair.b, "conn_accepted") >= accepted + 8, 10,
                "answers")
-    wait_until(lambda: len(conns(pair.b, "peer")) <= 4, 10,
-               "the peer disowns them")
-    ksft_in(live[0], rc_qpns(pair.b, True), "after requests")
+    wait_until(lambda: rc_qpns(pair.b, True) == live, 10,
+               "the CM gives them up, as nobody confirms them")
     # Nor does one that gets the answers, since that is elsewhere.
     open_forged(requests, [private(pair.a.qpn())] * 8)
+    wait_until(lambda: len(rc_qpns(pair.b, True)) <= 5, 10,
+               "four of them are left")
     ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(2))
     ksft_in(live[0], rc_qpns(pair.b, True), "after connections")
     ksft_eq(counter(pair.a, "conn_opened"), opened)
@@ -410,16 +443,22 @@ def test_many_hosts():
     pair = connected_ends()
     defer(again, pair)
     requests = Requests(pair)
+    none_half_open(pair.b)
+    before = counters(pair.b)
 
     def send():
         for lid in range(0x1000, 0x1000 + 1100):
-            requests.send(from_lid(lid), private=private())
+            requests.send(private=private(), lid=lid)
 
     handled(pair.b, 1100, send)
-    wait_until(lambda: counter(pair.b, "conn_passive") <= 1024 + 2, 20,
-               "the oldest go")
-    ksft_le(counter(pair.b, "conn_half_open"), 1024)
-    ksft_ge(counter(pair.b, "conn_half_open_dropped"), 1100 - 1024)
+    wait_until(lambda: counter(pair.b, "conn_passive") <=
+               before["conn_passive"] + 1024, 20, "the oldest go")
+    after = counters(pair.b)
+    ksft_eq(after["conn_limited"], before["conn_limited"])
+    ksft_eq(after["conn_refused"], before["conn_refused"])
+    ksft_le(after["conn_half_open"], 1024)
+    ksft_ge(after["conn_half_open_dropped"],
+            before["conn_half_open_dropped"] + 1100 - 1024)
     set_mode(pair.a, "datagram")
     set_mode(pair.a, "connected")
     pair.wait_ping()
