@@ -107,7 +107,8 @@ def test_peers():
         "resolve", "resolve-one", "resolve-lost", "resolve-queries",
         "failover-gap",
         "failover-lost", "failover-queries")})
-    for load in ("resolve-lost", "failover-lost", "failover-gap"):
+    # The gap is a time, and as long as this host may stand still, too.
+    for load in ("resolve-lost", "failover-lost"):
         ksft_eq(found[load, "-", "ours"], [0], load)
 
 
