@@ -254,8 +254,8 @@ def test_groups():
     """T=@group selects a group exactly; a file and a case may name theirs."""
     with tempfile.TemporaryDirectory() as where:
         write_text(where, "zz_one", GROUPED)
-        write_file(where, "events_two", {}, ["test_life"])
-        write_file(where, "events_two_three", {}, ["test_x"])
+        write_file(where, "faults_two", {}, ["test_life"])
+        write_file(where, "faults_two_three", {}, ["test_x"])
         write_file(where, "wire_raw", {}, ["test_x"])
         files = harness.find_files(where)
 
@@ -263,13 +263,13 @@ def test_groups():
             return sorted(name for job in harness.make_jobs(files, pattern)
                           for name in job.names())
 
-        ksft_eq(names("@life"), ["events_two.test_life",
-                                 "events_two_three.test_x", "zz_one.test_x"])
+        ksft_eq(names("@life"), ["faults_two.test_life",
+                                 "faults_two_three.test_x", "zz_one.test_x"])
         ksft_eq(names("@scale"), ["zz_one.test_y"])
         ksft_eq(names("@wire,zz_one.test_y"),
                 ["wire_raw.test_x", "zz_one.test_y"])
         ksft_eq(len(names("@all")), 5)
-        ksft_eq(names("life"), ["events_two.test_life"])
+        ksft_eq(names("life"), ["faults_two.test_life"])
         with ksft_raises(groups.UnknownGroup):
             names("zz_one,@nobody")
     ksft_eq(files[-1].known, [("test_y", "ours_only", "a reason")])
