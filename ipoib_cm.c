@@ -778,8 +778,9 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
 /*
  * How much a REJ says that a peer takes no connections.  One without a service
  * ID does not listen: it may be down for a moment, or in datagram mode, of
- * which ARP and neighbour discovery tell.  One that is busy, or out of QPs, is
- * asked a few times.
+ * which ARP and neighbour discovery tell.  One that gave up a request before it
+ * was done with it has too many at the moment.  One that is out of QPs is asked
+ * a few times.
  */
 static u32 ipoib_link_refusal(int reason)
 {
@@ -788,6 +789,7 @@ static u32 ipoib_link_refusal(int reason)
 	case IB_CM_REJ_STALE_CONN:
 		return 0;
 	case IB_CM_REJ_INVALID_SERVICE_ID:
+	case IB_CM_REJ_CONSUMER_DEFINED:
 		return 1;
 	default:
 		return 2;
