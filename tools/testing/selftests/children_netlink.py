@@ -65,7 +65,7 @@ def test_refusals():
             (child.ifname, "", "pkey 0x8005"),
             ("lo", "", "pkey 0x8005"),
             (end.ifname, "mtu 9000", "pkey 0x8005"),
-            (end.ifname, "address 00:11:22:33:44:55", "pkey 0x8005"),
+            (end.ifname, "mtu 70000", "pkey 0x8005 mode connected"),
             (end.ifname, "mtu 10", "pkey 0x8005")):
         done = ip(f"link add link {parent} name no.1 {more} type ipoib "
                   f"{words}", ns=end.ns, fail=False)
