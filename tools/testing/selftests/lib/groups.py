@@ -42,7 +42,7 @@ DEFAULT = "core"
 ALL = "all"         # T=@all: every case
 
 BY_PREFIX = {
-    "bench": ("core", "tools"),
+    "bench": ("tools",),
     "children": ("core", "children"),
     "children_limits": ("children", "scale"),
     "children_random": ("scale", "children"),
@@ -54,7 +54,7 @@ BY_PREFIX = {
     "connected_many": ("connected", "scale"),
     "connected_offload": ("core", "connected", "offload"),
     "datagram": ("core", "datagram"),
-    "datagram_caps": ("core", "datagram", "hcas"),
+    "datagram_caps": ("datagram", "hcas"),
     "datagram_tso": ("core", "datagram", "offload"),
     "defects": ("core", "interop"),
     "events": ("core",),
@@ -69,7 +69,7 @@ BY_PREFIX = {
     "interop": ("core", "interop"),
     "kunit": ("core", "tools", "life"),
     "leaks": ("life",),
-    "life": ("core", "life"),
+    "life": ("life",),
     "limits": ("core", "scale"),
     "netlink": ("core", "children"),
     "offload": ("core", "offload"),
