@@ -906,14 +906,14 @@ static void ipoib_conn_bury(struct ipoib_conn *conn)
 }
 
 /* Take down all connections of a list at once. */
-static void ipoib_conns_close(struct ipoib_dev *dev, struct list_head *list)
+static void ipoib_conns_close(struct list_head *list)
 {
 	struct ipoib_drain drain;
 	struct ipoib_conn *conn;
 
 	if (list_empty(list))
 		return;
-	ipoib_drain_init(&drain, dev->port);
+	ipoib_drain_init(&drain);
 	list_for_each_entry(conn, list, entry)
 		ipoib_conn_begin_drain(conn);
 	list_for_each_entry(conn, list, entry)
@@ -1168,7 +1168,7 @@ static bool ipoib_cm_run(struct ipoib_cm *cm)
 	mutex_lock(&cm->run);
 	ipoib_cm_handle_conns(cm, &closing);
 	ipoib_cm_handle_links(cm, &closing);
-	ipoib_conns_close(cm->dev, &closing);
+	ipoib_conns_close(&closing);
 	list_for_each_entry_safe(conn, next, &closing, entry) {
 		list_del_init(&conn->entry);
 		if (conn->link)

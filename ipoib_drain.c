@@ -46,11 +46,9 @@ void ipoib_drain_port_init(struct ipoib_port *port)
 /**
  * ipoib_drain_init - nothing to be taken down yet
  * @drain: teardown
- * @port: port of all QPs that will be added
  */
-void ipoib_drain_init(struct ipoib_drain *drain, struct ipoib_port *port)
+void ipoib_drain_init(struct ipoib_drain *drain)
 {
-	drain->port = port;
 	INIT_LIST_HEAD(&drain->qps);
 	drain->late = false;
 }

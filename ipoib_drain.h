@@ -27,18 +27,16 @@ struct ipoib_qp;
  *	ipoib_drain_wait()	until they have drained, then the barrier
  *	ipoib_drain_reset()	the late ones, or all, then the second barrier
  *
- * @port: the port
  * @qps: struct ipoib_qp.drain_entry
  * @late: a second barrier is needed behind the reset
  */
 struct ipoib_drain {
-	struct ipoib_port *port;
 	struct list_head qps;
 	bool late;
 };
 
 void ipoib_drain_port_init(struct ipoib_port *port);
-void ipoib_drain_init(struct ipoib_drain *drain, struct ipoib_port *port);
+void ipoib_drain_init(struct ipoib_drain *drain);
 void ipoib_drain_begin(struct ipoib_qp *qp);
 void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp);
 void ipoib_drain_wait(struct ipoib_drain *drain);

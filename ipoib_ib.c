@@ -2003,7 +2003,7 @@ static void ipoib_ud_take_down(struct ipoib_dev *dev, u32 first, bool keep)
 	u32 i;
 
 	lockdep_assert_held(&ud->lock);
-	ipoib_drain_init(&drain, dev->port);
+	ipoib_drain_init(&drain);
 	for (i = first; i < ud->num_txqs; i++)
 		ipoib_drain_add(&drain, &ud->txqs[i]->qp);
 	ipoib_drain_wait(&drain);
