@@ -348,6 +348,7 @@ struct ipoib_adapt {
  * @sent: packets that were sent, a hint for DIM
  * @adapt: as things were when it was last asked (NAPI)
  * @dim: adapts how interrupts are held back
+ * @gro_used: GRO may hold packets (NAPI)
  * @wc: scratch of the poll function
  */
 struct ipoib_channel {
@@ -379,6 +380,7 @@ struct ipoib_channel {
 	u32 sent;
 	struct ipoib_adapt adapt;
 	struct dim dim;
+	bool gro_used;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };
 
@@ -1145,11 +1147,21 @@ int ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 
 /* ---- ipoib_ib.c --------------------------------------------------------- */
 
-/* Packets of one interface, counted once when another one's turn comes. */
+/**
+ * struct ipoib_rx_batch - packets that a poll received
+ * @ndev: interface of those counted here; they are added to its counters when
+ *	another one's turn comes
+ * @packets: how many
+ * @bytes: their octets
+ * @lone: the CQ had no other completion
+ * @list: packets on their way around GRO
+ */
 struct ipoib_rx_batch {
 	struct net_device *ndev;
 	u32 packets;
 	u32 bytes;
+	bool lone;
+	struct list_head list;
 };
 
 int ipoib_poll(struct napi_struct *napi, int budget);

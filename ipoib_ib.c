@@ -17,7 +17,10 @@
  * RFC 4391 sections 6 (encapsulation) and 4 (Q_Key, MTU of the link); IBA
  * volume 1 chapters 10 and 11 (verbs, QP states).
  */
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/tcp.h>
+#include <net/busy_poll.h>
 #include <net/gro.h>
 #include <net/netdev_queues.h>
 #include <net/page_pool/helpers.h>
@@ -647,6 +650,65 @@ struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
 	return skb;
 }
 
+/*
+ * GRO looks for packets that a packet can be merged with, and passes on what it
+ * can't merge by itself.  For a datagram of a few octets that is most of what
+ * receiving it takes, and a socket that asks for merged datagrams (UDP_GRO)
+ * takes single ones, too.  Only who has them forwarded wants all merged.
+ */
+static bool ipoib_rx_is_short(const struct net_device *ndev,
+			      const struct sk_buff *skb, __be16 proto)
+{
+	if (skb->len > IPOIB_COPYBREAK || skb->len < sizeof(struct ipv6hdr) ||
+	    skb_is_gso(skb))
+		return false;
+	if (proto == htons(ETH_P_IP)) {
+		if (((const struct iphdr *)skb->data)->protocol != IPPROTO_UDP)
+			return false;
+	} else if (proto != htons(ETH_P_IPV6) ||
+		   ((const struct ipv6hdr *)skb->data)->nexthdr != IPPROTO_UDP) {
+		return false;
+	}
+	return !(ndev->features & (NETIF_F_GRO_UDP_FWD | NETIF_F_GRO_FRAGLIST));
+}
+
+/* Packets that went around GRO, all together or the only one. */
+static void ipoib_rx_pass(struct ipoib_rx_batch *batch)
+{
+	struct sk_buff *skb;
+
+	if (list_empty(&batch->list))
+		return;
+	if (!list_is_singular(&batch->list)) {
+		netif_receive_skb_list(&batch->list);
+		INIT_LIST_HEAD(&batch->list);
+		return;
+	}
+	skb = list_first_entry(&batch->list, struct sk_buff, list);
+	skb_list_del_init(skb);
+	netif_receive_skb(skb);
+}
+
+/*
+ * GRO is spared short datagrams, and a packet that nothing came with: it could
+ * hold that for later ones only if the administrator gave it time.  Packets keep
+ * their order: once GRO may hold any, it gets all.
+ */
+static void ipoib_rx_hand_over(struct ipoib_channel *ch, struct sk_buff *skb,
+			       __be16 proto, struct ipoib_rx_batch *batch)
+{
+	if (!ch->gro_used &&
+	    ((batch->lone && !READ_ONCE(ch->napi.gro_flush_timeout)) ||
+	     ipoib_rx_is_short(skb->dev, skb, proto))) {
+		skb_mark_napi_id(skb, &ch->napi);
+		list_add_tail(&skb->list, &batch->list);
+		return;
+	}
+	ipoib_rx_pass(batch);
+	ch->gro_used = true;
+	napi_gro_receive(&ch->napi, skb);
+}
+
 /**
  * ipoib_rx_deliver - hand a received packet to the stack and count it
  * @ch: channel
@@ -673,7 +735,7 @@ void ipoib_rx_deliver(struct ipoib_channel *ch, struct net_device *ndev,
 	}
 	batch->packets++;
 	batch->bytes += skb->len;
-	napi_gro_receive(&ch->napi, skb);
+	ipoib_rx_hand_over(ch, skb, proto, batch);
 }
 
 static void ipoib_rx_packet(struct ipoib_channel *ch, struct ipoib_qp *qp,
@@ -764,7 +826,7 @@ static void ipoib_cq_count(struct ipoib_cq *cq, int n, bool emptied)
 static int ipoib_rx_poll(struct ipoib_channel *ch, int budget)
 {
 	int share = READ_ONCE(ch->rx_share);
-	struct ipoib_rx_batch batch = { };
+	struct ipoib_rx_batch batch = { .list = LIST_HEAD_INIT(batch.list) };
 	int i, n, want, done = 0;
 	struct ipoib_cq *cq;
 	bool empty = false;
@@ -780,11 +842,13 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget)
 			n = ib_poll_cq(cq->ib, want, ch->wc);
 			empty &= n < want;
 			ipoib_cq_count(cq, n, n < want);
+			batch.lone = n == 1;
 			for (i = 0; i < n; i++)
 				ipoib_rx_complete(ch, &ch->wc[i], &batch);
 			done += max(n, 0);
 		}
 	}
+	ipoib_rx_pass(&batch);
 	if (batch.packets)
 		ipoib_rx_count(ch, &batch);
 	return done;
@@ -1085,6 +1149,20 @@ static bool ipoib_rx_arm(struct ipoib_channel *ch)
 	return missed;
 }
 
+/* The poll is over, unless there is more to do; all that GRO holds goes up. */
+static bool ipoib_poll_complete(struct ipoib_channel *ch, int done)
+{
+	bool used = ch->gro_used;
+
+	/* Before somebody else may poll */
+	if (!READ_ONCE(ch->napi.gro_flush_timeout))
+		ch->gro_used = false;
+	if (likely(napi_complete_done(&ch->napi, done)))
+		return true;
+	ch->gro_used = used;
+	return false;
+}
+
 static u32 ipoib_port_sent(const struct ipoib_port *port)
 {
 	u32 i, sent = 0;
@@ -1171,7 +1249,7 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 
 	if (unlikely(more))
 		return budget;
-	if (done < budget && napi_complete_done(napi, done)) {
+	if (done < budget && ipoib_poll_complete(ch, done)) {
 		if (unlikely(ipoib_channel_may_adapt(ch)))
 			ipoib_channel_adapt(ch);
 		if (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush)))

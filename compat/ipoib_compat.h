@@ -43,6 +43,13 @@ struct rtnl_newlink_params {
 	static int __ipoib_nl_newlink(ndev, params, extack)
 #endif
 
+/* 6.13: how long GRO may hold packets is a setting of each NAPI. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#include <linux/netdevice.h>
+
+#define gro_flush_timeout	dev->gro_flush_timeout
+#endif
+
 /* 6.13: a namespace of symbols is a string; ours is older than its symbols. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #include <linux/module.h>

@@ -11,7 +11,7 @@ import struct
 
 from lib import (Capture, Flood, Netns, UdpSink, any_ends, defer, ends, fabric,
                  hold, ip, ksft_eq, ksft_true, main, port, read, slow, tcp_transfer,
-                 timeout, udp_exchange, wait_until)
+                 timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, counter, set_mode,
                            to_datagram)
 from lib.traffic import datagram, family_of
@@ -19,7 +19,8 @@ from lib.traffic import datagram, family_of
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 150, "group": "offload"}
 
 SOL_UDP, UDP_SEGMENT = 17, 103
-SO_SNDBUFFORCE = 32
+UDP_GRO = 104
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 SO_ZEROCOPY, MSG_ZEROCOPY, MSG_ERRQUEUE = 60, 0x4000000, 0x2000
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 VNET_NEEDS_CSUM, VNET_TCPV4 = 1, 1
@@ -65,6 +66,41 @@ def check_segments(pair, address, size, count=120, each=20):
             sink.collect(sent, slow(2))
     ksft_eq((len(sink.seen), sink.bad, sink.duplicates()), (count, 0, 0),
             f"{size} octets to {address}")
+
+
+def merged_numbers(sock):
+    """The numbers of the datagrams that one call receives, merged or not."""
+    data, words, _, _ = sock.recvmsg(1 << 16, 64)
+    size = max(len(data), 1)
+    for level, kind, value in words:
+        if (level, kind) == (SOL_UDP, UDP_GRO):
+            size = struct.unpack("i", value)[0]
+    return [struct.unpack_from("Q", data, at)[0]
+            for at in range(0, len(data), size)]
+
+
+def check_order(pair, address, bursts=200):
+    """Long datagrams and a short one at a time, to one that takes them merged."""
+    family, size, each = family_of(address), 1000, 5
+    sink = pair.b.ns.socket(family, socket.SOCK_DGRAM)
+    sock = segment_socket(pair.a.ns, family, size)
+    with sink, sock:
+        sink.setsockopt(SOL_UDP, UDP_GRO, 1)
+        sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+        sink.bind((address, 0))
+        sink.settimeout(slow(2))
+        where = sink.getsockname()
+        seen = []
+        for first in range(0, bursts * each, each):
+            burst = b"".join(struct.pack("Q", n).ljust(size)
+                             for n in range(first, first + each))
+            sock.sendto(burst[:-size + 40], where)
+            # A queue of them, so that a poll receives several.
+            while len(seen) < first - 8 * each:
+                seen += merged_numbers(sink)
+        while len(seen) < bursts * each:
+            seen += merged_numbers(sink)
+    ksft_eq(seen, list(range(bursts * each)), f"numbers to {address}")
 
 
 class Segments:
@@ -130,6 +166,38 @@ def switch_under_segments(pair, times):
     for address in (pair.b.v4, pair.b.v6):
         check_segments(pair, address, 1000)
     tcp_transfer(pair.a, pair.b, 1 << 20)
+
+
+def gro_waits(end, nanoseconds):
+    """Have GRO hold packets for so long."""
+    for name, value in (("gro_flush_timeout", nanoseconds),
+                        ("napi_defer_hard_irqs", int(bool(nanoseconds)))):
+        write(end.sys(name), str(value))
+
+
+def order_kept(pair):
+    """With and without time for GRO, in both modes, both families."""
+    for connected in (False, True):
+        if connected:
+            both_connected(pair)
+        for wait in (0, 2000000, 0):
+            gro_waits(pair.b, wait)
+            for address in (pair.b.v4, pair.b.v6):
+                check_order(pair, address)
+
+
+@timeout(120)
+def test_order():
+    """Short datagrams, which GRO is spared, do not overtake long ones."""
+    pair = ends()
+    defer(gro_waits, pair.b, 0)
+    order_kept(pair)
+
+
+@timeout(120)
+def test_order_plain():
+    """The same where the driver cuts and the HCA holds no interrupts back."""
+    order_kept(plain(moderation=0))
 
 
 @timeout(120)
