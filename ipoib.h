@@ -12,6 +12,7 @@
 #include <linux/completion.h>
 #include <linux/dim.h>
 #include <linux/ethtool.h>
+#include <linux/hrtimer.h>
 #include <linux/if_infiniband.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -348,6 +349,9 @@ struct ipoib_adapt {
  * @sent: packets that were sent, a hint for DIM
  * @adapt: as things were when it was last asked (NAPI)
  * @dim: adapts how interrupts are held back
+ * @hold_usecs: how long to wait for packets after a poll, if the HCA has no
+ *	moderation
+ * @hold_timer: ends that
  * @gro_used: GRO may hold packets (NAPI)
  * @wc: scratch of the poll function
  */
@@ -380,6 +384,8 @@ struct ipoib_channel {
 	u32 sent;
 	struct ipoib_adapt adapt;
 	struct dim dim;
+	u32 hold_usecs;
+	struct hrtimer hold_timer;
 	bool gro_used;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };

@@ -379,7 +379,7 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 					coal->rx_coalesce_usecs,
 					coal->use_adaptive_rx_coalesce);
 	if (ret == -EOPNOTSUPP)
-		NL_SET_ERR_MSG(extack, "The HCA has no moderation");
+		NL_SET_ERR_MSG(extack, "The HCA can't count frames: use rx-usecs");
 	else if (ret)
 		NL_SET_ERR_MSG(extack, "The HCA refuses");
 	else if (coal->use_adaptive_rx_coalesce &&

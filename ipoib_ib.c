@@ -1149,6 +1149,21 @@ static bool ipoib_rx_arm(struct ipoib_channel *ch)
 	return missed;
 }
 
+/*
+ * The HCA can't hold interrupts back: poll again after the time for which it
+ * should, as long as something comes.
+ */
+static bool ipoib_rx_hold(struct ipoib_channel *ch, int done)
+{
+	u32 usecs = READ_ONCE(ch->hold_usecs);
+
+	if (likely(!usecs) || !done || unlikely(READ_ONCE(ch->flush)))
+		return false;
+	hrtimer_start(&ch->hold_timer, ns_to_ktime(usecs * NSEC_PER_USEC),
+		      HRTIMER_MODE_REL_PINNED);
+	return true;
+}
+
 /* The poll is over, unless there is more to do; all that GRO holds goes up. */
 static bool ipoib_poll_complete(struct ipoib_channel *ch, int done)
 {
@@ -1252,7 +1267,8 @@ int ipoib_poll(struct napi_struct *napi, int budget)
 	if (done < budget && ipoib_poll_complete(ch, done)) {
 		if (unlikely(ipoib_channel_may_adapt(ch)))
 			ipoib_channel_adapt(ch);
-		if (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush)))
+		if (!ipoib_rx_hold(ch, done) &&
+		    (ipoib_rx_arm(ch) || unlikely(READ_ONCE(ch->flush))))
 			napi_schedule(napi);
 	}
 	return done;

@@ -101,6 +101,12 @@ static const struct {
 	{ }, { 8, 8 }, { 16, 32 }, { 32, 64 }, { 64, 128 },
 };
 
+static bool ipoib_ca_moderates(const struct ib_device *ca)
+{
+	return ca->ops.modify_cq;
+}
+
+/* An HCA that can't do it has the channel wait before it asks for interrupts. */
 static int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 {
 	const struct ipoib_port *port = ch->port;
@@ -112,6 +118,10 @@ static int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 
 		frames = ipoib_moderation[ix].frames;
 		usecs = ipoib_moderation[ix].usecs;
+	}
+	if (!ipoib_ca_moderates(port->ca)) {
+		WRITE_ONCE(ch->hold_usecs, usecs);
+		return 0;
 	}
 	if (!frames && !usecs && !cq->moderated)
 		return 0;
@@ -533,6 +543,17 @@ static void ipoib_channel_dim_work(struct work_struct *work)
 	dim->state = DIM_START_MEASURE;
 }
 
+/* Packets that came meanwhile are as good as an interrupt. */
+static enum hrtimer_restart ipoib_channel_held(struct hrtimer *timer)
+{
+	struct ipoib_channel *ch =
+		container_of(timer, struct ipoib_channel, hold_timer);
+
+	WRITE_ONCE(ch->irqs, ch->irqs + 1);
+	napi_schedule(&ch->napi);
+	return HRTIMER_NORESTART;
+}
+
 static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 						  u32 index, u32 vector)
 {
@@ -554,6 +575,8 @@ static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 	init_completion(&ch->flushed);
 	u64_stats_init(&ch->rx.sync);
 	timer_setup(&ch->refill_timer, ipoib_channel_refill_timer, 0);
+	hrtimer_setup(&ch->hold_timer, ipoib_channel_held, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED);
 	netif_napi_add(port->parent, &ch->napi, ipoib_poll);
 	return ch;
 }
@@ -704,7 +727,7 @@ static int ipoib_port_moderate(struct ipoib_port *port)
 /**
  * ipoib_port_set_moderation - set how interrupts for receives are held back
  * @port: port
- * @frames: until there are so many
+ * @frames: until there are so many; only HCAs can do this
  * @usecs: or so much time has gone by
  * @adaptive: as DIM finds out to be good, instead
  *
@@ -717,7 +740,7 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 {
 	int ret;
 
-	if ((frames || usecs || adaptive) && !port->ca->ops.modify_cq)
+	if (frames && !ipoib_ca_moderates(port->ca))
 		return -EOPNOTSUPP;
 	mutex_lock(&port->lock);
 	swap(port->rx_frames, frames);
@@ -817,6 +840,7 @@ static void ipoib_port_napi_off(struct ipoib_port *port)
 
 	for (i = 0; i < port->num_channels; i++) {
 		napi_disable(&port->channels[i]->napi);
+		hrtimer_cancel(&port->channels[i]->hold_timer);
 		timer_delete_sync(&port->channels[i]->refill_timer);
 	}
 }
@@ -1058,7 +1082,7 @@ static int ipoib_port_sizes(struct ipoib_port *port)
 							  attrs->max_srq_wr);
 	port->srq_size = port->recvq_size;
 	port->rx_pending = port->recvq_size;
-	port->rx_adaptive = port->ca->ops.modify_cq;
+	port->rx_adaptive = true;
 	if (port->no_srq)
 		return 0;
 	port->srq_size = ipoib_srq_fit(port->recvq_size, attrs->max_srq_wr,

@@ -43,6 +43,19 @@ struct rtnl_newlink_params {
 	static int __ipoib_nl_newlink(ndev, params, extack)
 #endif
 
+/* 6.13: a timer's function is set along with the rest. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#include <linux/hrtimer.h>
+
+#define hrtimer_setup(timer, fn, clock, mode)				\
+	do {								\
+		struct hrtimer *_timer = (timer);			\
+									\
+		hrtimer_init(_timer, clock, mode);			\
+		_timer->function = (fn);				\
+	} while (0)
+#endif
+
 /* 6.13: how long GRO may hold packets is a setting of each NAPI. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #include <linux/netdevice.h>
