@@ -238,6 +238,12 @@ static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
 	call_netdevice_notifiers(NETDEV_PRE_TYPE_CHANGE, ndev);
 	memcpy(ndev->broadcast, addr, sizeof(addr));
 	call_netdevice_notifiers(NETDEV_POST_TYPE_CHANGE, ndev);
+	/*
+	 * This is another link: whom the stack knew on the old one it learns
+	 * anew.  Said here, since linkwatch may come when the carrier is back.
+	 */
+	if (!netif_carrier_ok(ndev))
+		netdev_state_change(ndev);
 }
 
 /**

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What happens on the fabric: LIDs, SM, cables, P_Keys, prefixes."""
 
+import functools
 import re
 import threading
 
@@ -361,6 +362,40 @@ def test_pkey_index_0():
     wait_until(lambda: not [g for g in groups() if g.endswith("0f:09:08:07")
                             or g.endswith("ff:09:08:07")], 10,
                f"{group} of {there} is left")
+
+
+def neighbours(end, *more):
+    """Whom the stack knows the link-layer address of: their IP addresses."""
+    shown = ip(["neigh", "show", "dev", end.ifname, *more], ns=end.ns,
+               json_out=True)
+    return {each["dst"] for each in shown if each.get("lladdr")}
+
+
+def test_neighbours_of_old_pkey():
+    """Who was on the link of the old P_Key is not taken for a neighbour now."""
+    pair = hosts()
+    keys = pair.a.port.pkeys()
+    place = functools.partial(pair.b.port.set, "set_pkey")
+
+    def back():
+        for index in (0, 1):
+            place(f"{index} {keys[index]:#x}")
+        pair.ready()
+
+    defer(back)
+    ip(f"neigh replace 10.0.0.77 lladdr {pair.a.address().hex(':')} "
+       f"dev {pair.b.ifname} nud permanent", ns=pair.b.ns)
+    defer(ip, f"neigh del 10.0.0.77 dev {pair.b.ifname}", ns=pair.b.ns)
+    ping_ok(pair.b.ns, pair.a.v4)
+    ping_ok(pair.b.ns, pair.a.v6)
+    known = {pair.a.v4, pair.a.v6}
+    ksft_eq(known & neighbours(pair.b), known)
+    for index in (0, 1):
+        place(f"{index} {keys[1 - index]:#x}")
+    wait_until(lambda: int(pair.b.read("pkey"), 16) == keys[1], 10, "the P_Key")
+    wait_until(lambda: not known & neighbours(pair.b), 5,
+               "the neighbours are forgotten")
+    ksft_in("10.0.0.77", neighbours(pair.b, "nud", "permanent"))
 
 
 def test_violations_counted():
