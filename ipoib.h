@@ -662,6 +662,7 @@ struct ipoib_tx_wr {
  * @rc_bytes: their octets
  * @bql: in the channel's list while not all of them have been completed
  * @bql_listed: whether it is
+ * @last: neighbour of the last packet, see ipoib_neigh_find()
  * @head: sequence number of the next packet
  * @tail: sequence number of the oldest packet not completed
  * @reap_mark: @head as the address handle reaper saw it (port lock)
@@ -692,6 +693,10 @@ struct ipoib_txq {
 	u32 rc_bytes;
 	struct llist_node bql;
 	unsigned long bql_listed;
+	struct {
+		struct ipoib_neigh *neigh;
+		u32 removals;
+	} last;
 	u32 head;
 	u32 reap_mark;
 	struct timer_list timer;
@@ -884,6 +889,7 @@ struct ipoib_neigh {
  * @num: how many
  * @gc: drops those not used for a while; runs only while there are some
  * @open: the interface is up; no neighbour is made otherwise
+ * @removals: how many have been removed; read by senders
  * @evicted: dropped to make room for others
  * @refused: not made, because all others were in use
  */
@@ -893,6 +899,7 @@ struct ipoib_neighs {
 	u32 num;
 	struct delayed_work gc;
 	bool open;
+	u32 removals;
 	u64 evicted;
 	u64 refused;
 };

@@ -1068,6 +1068,11 @@ static void ipoib_neigh_remove(struct ipoib_neigh *neigh)
 	lockdep_assert_held(&dev->port->path_lock);
 	rhashtable_remove_fast(&dev->neigh.table, &neigh->node,
 			       ipoib_neigh_params);
+	/*
+	 * Pairs with ipoib_neigh_find(): who reads this finds it no more in the
+	 * table, and the grace period waits for those who read the old one.
+	 */
+	smp_store_release(&dev->neigh.removals, dev->neigh.removals + 1);
 	list_del(&neigh->entry);
 	list_del(&neigh->path_entry);
 	dev->neigh.num--;
@@ -1311,6 +1316,28 @@ static bool ipoib_neigh_is_probe(const struct sk_buff *skb, __be16 proto)
 			      skb_headlen(skb) - IPOIB_HARD_LEN);
 }
 
+/*
+ * The neighbour of an address, or NULL.  A queue remembers the last one, and
+ * how many had been removed before it was looked up: as long as there are no
+ * more, it is still there.
+ */
+static struct ipoib_neigh *ipoib_neigh_find(struct ipoib_txq *txq,
+					    const u8 *addr)
+{
+	struct ipoib_dev *dev = txq->qp.dev;
+	/* Before the look-up; pairs with ipoib_neigh_remove() */
+	u32 removals = smp_load_acquire(&dev->neigh.removals);
+	struct ipoib_neigh *neigh = txq->last.neigh;
+
+	if (neigh && txq->last.removals == removals &&
+	    ipoib_addr_equal(addr, neigh->addr))
+		return neigh;
+	neigh = rhashtable_lookup(&dev->neigh.table, addr, ipoib_neigh_params);
+	txq->last.neigh = neigh;
+	txq->last.removals = removals;
+	return neigh;
+}
+
 /**
  * ipoib_neigh_xmit - send a packet to a unicast link-layer address
  * @txq: queue, its TX lock held
@@ -1332,7 +1359,7 @@ netdev_tx_t ipoib_neigh_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 	struct ipoib_path *path;
 	struct ipoib_ah *ah;
 
-	neigh = rhashtable_lookup(&dev->neigh.table, addr, ipoib_neigh_params);
+	neigh = ipoib_neigh_find(txq, addr);
 	if (unlikely(!neigh))
 		return ipoib_neigh_defer(txq, skb, addr);
 	path = neigh->path;
