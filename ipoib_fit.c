@@ -4,7 +4,8 @@
  *
  * What cutting a packet takes, by its GSO type:
  *
- *	TCPV4		the HCA, the driver or the peer
+ *	TCPV4		the HCA, unless segments are very short, the driver or the
+ *			peer
  *	TCPV6		the driver or the peer
  *	UDP_L4		the peer
  *	TCP_ECN		with TCP: the peer, who has CWR in the first segment only;
@@ -56,7 +57,8 @@ static u32 ipoib_fit_ud_gso(const struct ipoib_fit_packet *p,
 {
 	if (p->t.proto != IPPROTO_TCP || p->gso_type & SKB_GSO_TCP_ECN)
 		return IPOIB_FIT_SEGMENT;
-	if (d->lso && !p->ipv6 && p->pieces < d->max_sge)
+	if (d->lso && !p->ipv6 && p->pieces < d->max_sge &&
+	    p->gso_size >= IPOIB_LSO_SIZE_MIN)
 		return IPOIB_FIT_LSO;
 	/* A header, what follows it in the linear part, the pieces */
 	if (p->pieces + 2 <= d->max_sge &&

@@ -19,6 +19,11 @@
 #include "ipoib_proto.h"
 
 #define IPOIB_TSO_HDR	128	/* encapsulation, IP and TCP at most */
+/*
+ * The HCA is not asked to make shorter segments, as no API tells its limit.  This
+ * is TCP_MIN_MSS: only odd peers, options and untrusted packets come to less.
+ */
+#define IPOIB_LSO_SIZE_MIN	88
 
 /**
  * enum ipoib_fit - what has to be done to a packet; bits, 0: nothing

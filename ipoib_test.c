@@ -1194,7 +1194,8 @@ static const char *fit_wrong_gso(const struct ipoib_fit_packet *p,
 	switch (fit & ~(u32)IPOIB_FIT_REPACK) {
 	case IPOIB_FIT_LSO:
 		if (!d->lso || !fit_is(p, SKB_GSO_TCPV4, SKB_GSO_TCPV4) ||
-		    p->pieces + 1 > d->max_sge || fit & IPOIB_FIT_REPACK)
+		    p->gso_size < 88 || p->pieces + 1 > d->max_sge ||
+		    fit & IPOIB_FIT_REPACK)
 			return "LSO";
 		return NULL;
 	case IPOIB_FIT_TSO:
@@ -1344,6 +1345,15 @@ static const struct fit_case {
 	{ "small segments, untrusted", SKB_GSO_TCPV4 | SKB_GSO_DODGY, 500,
 	  40000, 2, { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_LSO,
 		      IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "least segments", SKB_GSO_TCPV4, 88, 3000, 2,
+	  { IPOIB_FIT_TSO, IPOIB_FIT_TSO, IPOIB_FIT_LSO,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	{ "too small segments", SKB_GSO_TCPV4, 87, 3000, 2,
+	  { IPOIB_FIT_TSO, IPOIB_FIT_TSO, IPOIB_FIT_TSO,
+	    IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT } },
+	{ "many too small segments", SKB_GSO_TCPV4 | SKB_GSO_DODGY, 8, 40000,
+	  2, { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+	       IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT } },
 	{ "TCP with CWR", SKB_GSO_TCPV4 | SKB_GSO_TCP_ECN, 1448, 40000, 2,
 	  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
 	    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },

@@ -99,6 +99,21 @@ def test_segment_sizes():
             tcp_transfer(pair.a, pair.b, 600001, mss=mss, address=address)
 
 
+@timeout(60)
+def test_tiny_segments_with_lso():
+    """An HCA that cuts packets is not given segments this short."""
+    pair = ends()
+    before = counted(pair.a)
+    tcp_transfer(pair.a, pair.b, 600001, mss=88)
+    after = counted(pair.a)
+    sent = {name: after[name] - before[name]
+            for name in ("tx_packets", "tx_bytes")}
+    # What the HCA cuts counts as one packet.
+    ksft_le(sent["tx_bytes"] / sent["tx_packets"], 200, "bytes of a packet")
+    for name in ("tx_dropped", "tx_errors"):
+        ksft_eq(after[name], before[name], name)
+
+
 def write_pieces(sock, data, size):
     """Many small pieces of a file: a packet gets a page of each."""
     with open("/run/tso.data", "w+b") as file:

@@ -148,6 +148,8 @@ static void fuzz_send(const struct fuzz_input *in, const u8 *pkt, u32 headlen,
 	if (fit & (IPOIB_FIT_LSO | IPOIB_FIT_TSO))
 		FUZZ_CHECK(!d.rc && p.t.proto == IPPROTO_TCP &&
 			   p.t.end <= headlen && len > p.t.end);
+	if (fit & IPOIB_FIT_LSO)
+		FUZZ_CHECK(p.gso_size >= 88);
 	if (fit & IPOIB_FIT_TSO)
 		FUZZ_CHECK(p.t.end + IPOIB_ENCAP_LEN <= IPOIB_TSO_HDR);
 	if (!(fit & IPOIB_FIT_NOT_YET) &&
