@@ -13,6 +13,10 @@
  *	DODGY		no difference: nothing is taken from the packet but what
  *			its headers say
  *
+ * The driver makes the checksums that the HCA does not, and the HCA reads the data
+ * later.  If others may write to it meanwhile, the stack cuts: then
+ * skb_checksum_help() copies each segment first.
+ *
  * All other types (tunnels, fixed or accurate bits of some protocol, fragment
  * lists, those to come) and packets whose headers are not simply IP and TCP or
  * UDP are the stack's to cut.
@@ -52,6 +56,18 @@ static bool ipoib_fit_knows_gso(const struct ipoib_fit_packet *p)
 	}
 }
 
+/* Can the driver cut it?  Checksums are of what the HCA sends later. */
+static bool ipoib_fit_tso(const struct ipoib_fit_packet *p,
+			  const struct ipoib_fit_dest *d)
+{
+	if (p->shared && (p->ipv6 || !d->csum))
+		return false;
+	/* A header, what follows it in the linear part, the pieces */
+	return p->pieces + 2 <= d->max_sge &&
+	       DIV_ROUND_UP(ipoib_fit_payload(p), p->gso_size) <= d->segs &&
+	       IPOIB_ENCAP_LEN + p->t.end <= IPOIB_TSO_HDR;
+}
+
 static u32 ipoib_fit_ud_gso(const struct ipoib_fit_packet *p,
 			    const struct ipoib_fit_dest *d)
 {
@@ -60,12 +76,7 @@ static u32 ipoib_fit_ud_gso(const struct ipoib_fit_packet *p,
 	if (d->lso && !p->ipv6 && p->pieces < d->max_sge &&
 	    p->gso_size >= IPOIB_LSO_SIZE_MIN)
 		return IPOIB_FIT_LSO;
-	/* A header, what follows it in the linear part, the pieces */
-	if (p->pieces + 2 <= d->max_sge &&
-	    DIV_ROUND_UP(ipoib_fit_payload(p), p->gso_size) <= d->segs &&
-	    IPOIB_ENCAP_LEN + p->t.end <= IPOIB_TSO_HDR)
-		return IPOIB_FIT_TSO;
-	return IPOIB_FIT_SEGMENT;
+	return ipoib_fit_tso(p, d) ? IPOIB_FIT_TSO : IPOIB_FIT_SEGMENT;
 }
 
 static u32 ipoib_fit_rc_gso(const struct ipoib_fit_packet *p,

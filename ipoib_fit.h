@@ -62,6 +62,7 @@ enum ipoib_fit {
  * @gso_size: bytes of payload in each segment, 0 if it is not to be cut
  * @partial: the transport checksum is missing
  * @hca_csum: and is where an HCA that knows IPv4, TCP and UDP looks for it
+ * @shared: others may write to its pieces (sendfile(), MSG_ZEROCOPY)
  * @ipv6: network protocol, if @t is known
  * @t: transport header, without the encapsulation.  Its proto is 0 unless it is
  *	TCP or UDP right behind the IP header, in the linear part, its checksum
@@ -75,6 +76,7 @@ struct ipoib_fit_packet {
 	u32 gso_size;
 	bool partial;
 	bool hca_csum;
+	bool shared;
 	bool ipv6;
 	struct ipoib_transport t;
 };

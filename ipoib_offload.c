@@ -53,6 +53,7 @@ void ipoib_skb_describe(const struct sk_buff *skb, struct ipoib_fit_packet *p)
 		.gso_type = info->gso_type,
 		.gso_size = info->gso_size,
 		.partial = skb->ip_summed == CHECKSUM_PARTIAL,
+		.shared = skb_has_shared_frag(skb),
 	};
 	if (!p->partial ||
 	    skb_headlen(skb) < IPOIB_HARD_LEN + sizeof(struct iphdr))

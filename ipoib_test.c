@@ -1160,6 +1160,8 @@ static const char *fit_wrong_tso(const struct ipoib_fit_packet *p,
 		return "no room for headers or pieces";
 	if (p->len - 4 - p->t.end > d->segs * p->gso_size)
 		return "segments";
+	if (p->shared && !(d->csum && !p->ipv6))
+		return "checksum of what may change";
 	return NULL;
 }
 
@@ -1265,9 +1267,10 @@ static void fit_check_all(struct kunit *test, struct ipoib_fit_packet p)
 {
 	u32 i, j;
 
-	for (i = 0; i < ARRAY_SIZE(fit_pieces) * 2; i++) {
-		p.pieces = fit_pieces[i / 2];
+	for (i = 0; i < ARRAY_SIZE(fit_pieces) * 4; i++) {
+		p.pieces = fit_pieces[i / 4];
 		p.partial = i & 1;
+		p.shared = i & 2;
 		p.hca_csum = p.partial && p.t.proto && !p.ipv6;
 		for (j = 0; j < ARRAY_SIZE(fit_dests); j++)
 			fit_check(test, &p, &fit_dests[j]);
@@ -1396,6 +1399,37 @@ static void test_fit(struct kunit *test)
 	for (i = 0; i < FIT_DESTS; i++)
 		KUNIT_EXPECT_EQ_MSG(test, ipoib_fit(&p, &fit_usual[i]),
 				    t->want[i], "destination %u", i);
+}
+
+/* Nobody but the HCA or a copy of the data makes checksums of what may change. */
+static void test_fit_shared(struct kunit *test)
+{
+	static const struct {
+		u32 header, type, want[FIT_DESTS];
+	} cases[] = {
+		{ 2, SKB_GSO_TCPV4,
+		  { IPOIB_FIT_SEGMENT, IPOIB_FIT_TSO, IPOIB_FIT_LSO,
+		    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+		{ 5, SKB_GSO_TCPV6,
+		  { IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT, IPOIB_FIT_SEGMENT,
+		    IPOIB_FIT_SEGMENT, IPOIB_FIT_PEER } },
+	};
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct fit_header *header = &fit_headers[cases[i].header];
+		struct ipoib_fit_packet p = {
+			.len = 40000, .pieces = 15, .gso_type = cases[i].type,
+			.gso_size = 1448, .partial = true, .shared = true,
+			.hca_csum = !header->ipv6, .ipv6 = header->ipv6,
+			.t = header->t,
+		};
+
+		for (j = 0; j < FIT_DESTS; j++)
+			KUNIT_EXPECT_EQ_MSG(test, ipoib_fit(&p, &fit_usual[j]),
+					    cases[i].want[j],
+					    "case %u, destination %u", i, j);
+	}
 }
 
 static void test_fit_imm(struct kunit *test)
@@ -2201,6 +2235,7 @@ static struct kunit_case ipoib_fit_cases[] = {
 	KUNIT_CASE(test_fit_product),
 	KUNIT_CASE(test_fit_unknown_types),
 	KUNIT_CASE_PARAM(test_fit, fit_case_gen_params),
+	KUNIT_CASE(test_fit_shared),
 	KUNIT_CASE(test_fit_imm),
 	KUNIT_CASE(test_fit_hca_csum),
 	{ }

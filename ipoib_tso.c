@@ -8,7 +8,8 @@
  * packet, which goes when the last of them completes.  What is posted before
  * all segments are made has a reference of its own.
  *
- * Checksums that the HCA does not know are made on the way.
+ * Checksums that the HCA does not know are made on the way, unless the data may
+ * change before the HCA reads it: such packets don't come here.
  */
 #include <linux/tcp.h>
 #include <net/ip.h>

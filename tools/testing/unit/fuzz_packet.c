@@ -35,6 +35,8 @@ enum {
 	FUZZ_AS_STACK	= BIT(5),	/* the stack's notes are right */
 	FUZZ_DECENT	= BIT(6),	/* headers that can be true */
 	FUZZ_UDP	= BIT(7),
+	/* In the field caps, beside IPOIB_CM_CAPS */
+	FUZZ_SHARED	= BIT(7),
 };
 
 const char *__asan_default_options(void);
@@ -87,6 +89,7 @@ static void fuzz_describe(const struct fuzz_input *in, const u8 *pkt,
 		.gso_type = in->gso_type,
 		.gso_size = in->gso_size,
 		.partial = in->flags & FUZZ_PARTIAL,
+		.shared = in->caps & FUZZ_SHARED,
 	};
 	if (!p->partial || headlen < sizeof(struct iphdr))
 		return;
@@ -151,7 +154,8 @@ static void fuzz_send(const struct fuzz_input *in, const u8 *pkt, u32 headlen,
 	if (fit & IPOIB_FIT_LSO)
 		FUZZ_CHECK(p.gso_size >= 88);
 	if (fit & IPOIB_FIT_TSO)
-		FUZZ_CHECK(p.t.end + IPOIB_ENCAP_LEN <= IPOIB_TSO_HDR);
+		FUZZ_CHECK(p.t.end + IPOIB_ENCAP_LEN <= IPOIB_TSO_HDR &&
+			   !(p.shared && (p.ipv6 || !d.csum)));
 	if (!(fit & IPOIB_FIT_NOT_YET) &&
 	    !(fit & (IPOIB_FIT_LSO | IPOIB_FIT_TSO)))
 		FUZZ_CHECK(p.len <= d.max_len);
