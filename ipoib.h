@@ -643,7 +643,8 @@ struct ipoib_tx_wr {
  * struct ipoib_txq - a transmit queue
  *
  * The first part is written by whoever holds the netdev queue's TX lock, the
- * second by the channel's NAPI (or by the owner while that is disabled).
+ * second by the channel's NAPI; @tail and what BQL was told also by the owner
+ * once the QP is down.
  *
  * @qp: where it posts.  That of the first queue is the interface's: it has the
  *	QPN that peers know and receives; the others only send

@@ -925,8 +925,7 @@ void ipoib_tx_unmap(struct ipoib_tx_ring *ring, struct ipoib_tx_slot *slot)
  * @packets: how many
  * @bytes: their octets
  *
- * Context: the channel's NAPI, or BHs disabled while that does not know the
- * queue.
+ * Context: the channel's NAPI, the only one to write to the queue's count.
  */
 void ipoib_tx_count(struct ipoib_txq *txq, u32 packets, u32 bytes)
 {
@@ -1710,7 +1709,10 @@ static void ipoib_txq_bury(struct ipoib_txq *txq)
 	u64 packets, bytes;
 
 	ipoib_count_get(&txq->done.sent, &packets, &bytes);
+	/* Where a word has 32 bits a writer must not be preempted. */
+	local_bh_disable();
 	ipoib_count_add(&ud->gone, packets, bytes);
+	local_bh_enable();
 	ud->gone_stops += txq->stat.stops;
 	ipoib_txq_destroy(txq);
 }
@@ -1745,16 +1747,33 @@ static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
 	return txq;
 }
 
+/* Drop what never completed: it may have been sent, or not. */
+static void ipoib_txq_drop_rest(struct ipoib_txq *txq)
+{
+	u32 tail = txq->tail;
+
+	for (; tail != txq->head; tail++) {
+		struct ipoib_tx_slot *slot =
+			&txq->ring.slots[tail & (txq->ring.size - 1)];
+
+		ipoib_tx_unmap(&txq->ring, slot);
+		ipoib_drop(txq->qp.dev->ndev, slot->skb,
+			   SKB_DROP_REASON_DEV_READY);
+	}
+	WRITE_ONCE(txq->tail, tail);
+}
+
 /*
- * The QP no longer owns anything, and the NAPI has nothing of the queue in hand:
- * retire what never completed.  The TX lock keeps senders from BQL.
+ * The QP no longer owns anything, and the NAPI has no packet of its ring in
+ * hand.  But connections may go on, and the NAPI counts what they sent: so what
+ * is left is counted elsewhere, as dropped.  The TX lock keeps senders from BQL.
  */
 static void ipoib_txq_purge(struct ipoib_txq *txq)
 {
 	timer_delete_sync(&txq->timer);
 	__netif_tx_lock_bh(txq->nq);
 	WARN_ON_ONCE(test_bit(0, &txq->bql_listed));
-	ipoib_txq_retire(txq, txq->head, 0);
+	ipoib_txq_drop_rest(txq);
 	txq->bql_packets = txq->rc_packets;
 	txq->bql_bytes = txq->rc_bytes;
 	netdev_tx_reset_queue(txq->nq);

@@ -206,6 +206,23 @@ def send_from(end, cpu, address, count):
     thread.join()
 
 
+@timeout(120)
+def test_never_completed():
+    """Packets that the HCA never completed count as dropped, not as sent."""
+    pair = ends()
+    fault = pair.a.port.fault("wedged", 1)
+    before = pair.a.stats()
+    send_from(pair.a, 0, pair.b.v4, 30)
+    pair.a.set("down", timeout=slow(60))
+    after = pair.a.stats()
+    fault.exec()
+    ksft_ge(after["tx_dropped"] - before["tx_dropped"], 30, "dropped")
+    # What had completed before may have been counted late.
+    ksft_le(after["tx_packets"] - before["tx_packets"], 10, "sent")
+    pair.a.up()
+    pair.ready()
+
+
 @timeout(200)
 def test_fewer_queues():
     """What is in flight when queues are taken away is sent."""
