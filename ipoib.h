@@ -1111,6 +1111,7 @@ static inline bool ipoib_is_child(const struct ipoib_dev *dev)
 /* ---- ipoib_main.c ------------------------------------------------------- */
 
 extern struct workqueue_struct *ipoib_wq;
+extern struct workqueue_struct *ipoib_delete_wq;
 extern struct ib_sa_client ipoib_sa;
 extern unsigned int ipoib_sendq_size;
 extern unsigned int ipoib_recvq_size;

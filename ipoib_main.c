@@ -83,6 +83,7 @@ MODULE_PARM_DESC(ignore_devices, "HCAs to leave alone, separated by commas");
 #endif
 
 struct workqueue_struct *ipoib_wq;
+struct workqueue_struct *ipoib_delete_wq;
 struct ib_sa_client ipoib_sa;
 
 /* ---- transmit ----------------------------------------------------------- */
@@ -1183,6 +1184,11 @@ static int __init ipoib_init_module(void)
 	ipoib_wq = alloc_workqueue(IPOIB_NAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!ipoib_wq)
 		return -ENOMEM;
+	ipoib_delete_wq = alloc_workqueue(IPOIB_NAME "_delete", WQ_UNBOUND, 0);
+	if (!ipoib_delete_wq) {
+		ret = -ENOMEM;
+		goto err_wq;
+	}
 	ipoib_fs_init();
 	ib_sa_register_client(&ipoib_sa);
 	ret = register_netdevice_notifier(&ipoib_netdev_notifier);
@@ -1203,6 +1209,8 @@ err_notifier:
 err_sa:
 	ib_sa_unregister_client(&ipoib_sa);
 	ipoib_fs_exit();
+	destroy_workqueue(ipoib_delete_wq);
+err_wq:
 	destroy_workqueue(ipoib_wq);
 	return ret;
 }
@@ -1215,6 +1223,8 @@ static void __exit ipoib_exit_module(void)
 	/* Waits for the last answer of the SA. */
 	ib_sa_unregister_client(&ipoib_sa);
 	ipoib_fs_exit();
+	/* First: what it deletes has work on the other. */
+	destroy_workqueue(ipoib_delete_wq);
 	destroy_workqueue(ipoib_wq);
 	rcu_barrier();
 }

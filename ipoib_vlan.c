@@ -183,8 +183,12 @@ int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
 
 	init_completion(&del.done);
 	INIT_WORK_ONSTACK(&del.work, ipoib_child_delete_work);
-	queue_work(ipoib_wq, &del.work);
-	/* All workers may be waiting for rtnl. */
+	/*
+	 * Not on ipoib_wq, whose work memory reclaim may wait for: this waits for
+	 * whatever unregistering a net_device does.
+	 */
+	queue_work(ipoib_delete_wq, &del.work);
+	/* All workers may be waiting for the last reference on a child. */
 	while (!wait_for_completion_timeout(&del.done, HZ))
 		if (cancel_work(&del.work))
 			break;
