@@ -97,6 +97,17 @@ static void ibds_cq_raise(struct ibds_cq *cq)
 	irq_work_queue(&cq->irq_work);
 }
 
+/* Is the event lost that the last entry is to bring about? */
+static bool ibds_cq_loses(const struct ibds_cq *cq)
+{
+	const struct ib_qp *qp;
+
+	if (likely(!READ_ONCE(cq->port->faults.lose_events)))
+		return false;
+	qp = cq->ring[(cq->tail - 1) & cq->mask].wc.qp;
+	return qp->qp_type != IB_QPT_SMI && qp->qp_type != IB_QPT_GSI;
+}
+
 /**
  * ibds_cq_event - an entry was added to an armed CQ
  * @cq: completion queue, locked
@@ -116,7 +127,8 @@ void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 	}
 	cq->mod_pending = 0;
 	cq->notify = 0;
-	ibds_cq_raise(cq);
+	if (!ibds_cq_loses(cq))
+		ibds_cq_raise(cq);
 }
 
 /* The event that moderation keeps back, if there is one */

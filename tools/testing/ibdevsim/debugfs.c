@@ -361,6 +361,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(sa_drop, bool),
 	IBDS_FAULT(doorbell_ns, u32),
 	IBDS_FAULT(irq_ns, u32),
+	IBDS_FAULT(lose_events, bool),
 	{ .name = "armed", .show = armed_show },
 	{ .name = "counters", .show = counters_show },
 	{ .name = "link", .show = link_show, .store = link_store },

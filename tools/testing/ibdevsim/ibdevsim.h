@@ -249,7 +249,7 @@ struct ibds_counters {
  * struct ibds_faults - faults of a port, set through debugfs, read locklessly
  * @armed: true when any fault below is set that the fast path cannot cope with:
  *	all but those of objects (@create_error to @reset_delay_ms), the MAD
- *	faults and the cost model
+ *	faults, the cost model and @lose_events
  * @loss_ppm: data packets lost per million
  * @delay_us: data packets delivered this late
  * @jitter_us: random addition to @delay_us, which reorders
@@ -280,6 +280,8 @@ struct ibds_counters {
  * @sa_drop: MADs of class SubnAdm lost, both ways, all if nonzero
  * @doorbell_ns: busy time added per doorbell
  * @irq_ns: busy time added per completion interrupt
+ * @lose_events: no interrupt tells of the completions of data QPs; a CQ that
+ *	was armed is not any more
  */
 struct ibds_faults {
 	bool armed;
@@ -309,6 +311,7 @@ struct ibds_faults {
 	bool sa_drop;
 	u32 doorbell_ns;
 	u32 irq_ns;
+	bool lose_events;
 };
 
 /**
