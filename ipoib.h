@@ -1149,6 +1149,7 @@ bool ipoib_channel_drop_srq(struct ipoib_channel *ch);
 int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs,
 		 struct ib_qp_init_attr *attr);
 void ipoib_cq_put(struct ipoib_channel *ch, struct ipoib_cqs *cqs);
+void ipoib_channel_kick(struct ipoib_channel *ch);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
 void ipoib_port_set_recvq(struct ipoib_port *port, u32 size);

@@ -22,6 +22,10 @@
  * any wait the steps are as safe; but completions that the HCA would still have
  * made are lost.
  *
+ * Interrupts.  A CQ that several QPs share may be armed for many markers, and
+ * raises one interrupt: for the first of them that completes.  A poll does not
+ * arm it again.  So who waits has the NAPI look again and again.
+ *
  * The barrier has no time limit, as napi_disable() has none: it waits for this
  * host's own softirq, never for the HCA, and for a bounded number of
  * completions.
@@ -33,6 +37,8 @@
 #include "ipoib_drain.h"
 
 #define IPOIB_DRAIN_TIMEOUT	HZ
+/* While somebody waits, the NAPI looks at the CQs so often. */
+#define IPOIB_DRAIN_LOOK	DIV_ROUND_UP(HZ, 50)
 
 /**
  * ipoib_drain_port_init - no deadline has been missed yet
@@ -71,11 +77,9 @@ static int ipoib_drain_mark(struct ipoib_qp *qp)
 	ret = ib_post_send(qp->ib, &marker.wr, &bad);
 	if (ret)
 		return ret;
-	local_bh_disable();
 	if (ib_req_notify_cq(qp->ib->send_cq, IB_CQ_NEXT_COMP |
 			     IB_CQ_REPORT_MISSED_EVENTS) > 0)
-		napi_schedule(&qp->ch->napi);
-	local_bh_enable();
+		ipoib_channel_kick(qp->ch);
 	return 0;
 }
 
@@ -129,25 +133,41 @@ static bool ipoib_drain_await(struct completion *what, unsigned long left)
 		      try_wait_for_completion(what);
 }
 
+/* The same for what a completion tells, whose interrupt need not come. */
+static bool ipoib_drain_await_poll(struct ipoib_channel *ch,
+				   struct completion *what, unsigned long left)
+{
+	unsigned long end = jiffies + left;
+
+	while (left) {
+		left = min_t(unsigned long, left, IPOIB_DRAIN_LOOK);
+		if (wait_for_completion_timeout(what, left))
+			return true;
+		ipoib_channel_kick(ch);
+		left = time_before(jiffies, end) ? end - jiffies : 0;
+	}
+	return try_wait_for_completion(what);
+}
+
 /**
  * ipoib_drain_wait_for - wait for the HCA, as long as it has time
- * @port: port
- * @what: completed when the HCA has done what it should
+ * @ch: channel that reports it
+ * @what: completed by the NAPI when the HCA has done what it should
  * @begun: jiffies when it should have begun with it
  *
  * Context: process.
  * Return: false if it has not done it; then nobody waits for the next second
  */
-bool ipoib_drain_wait_for(struct ipoib_port *port, struct completion *what,
+bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 			  unsigned long begun)
 {
-	unsigned long left = ipoib_drain_left(port, begun);
+	unsigned long left = ipoib_drain_left(ch->port, begun);
 
-	if (ipoib_drain_await(what, left))
+	if (ipoib_drain_await_poll(ch, what, left))
 		return true;
 	/* Who had no time to wait has learned nothing of the HCA. */
 	if (left)
-		WRITE_ONCE(port->drain_missed, jiffies);
+		WRITE_ONCE(ch->port->drain_missed, jiffies);
 	return false;
 }
 
@@ -158,7 +178,7 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 
 	if (qp->late)
 		return;
-	if (!ipoib_drain_wait_for(port, &qp->drained, qp->drain_begun)) {
+	if (!ipoib_drain_wait_for(qp->ch, &qp->drained, qp->drain_begun)) {
 		qp->late = true;
 		dev_warn_ratelimited(&port->ca->dev,
 				     "port %u: QP %#x did not drain\n",

@@ -10,6 +10,7 @@
 #include <linux/types.h>
 
 struct completion;
+struct ipoib_channel;
 struct ipoib_port;
 struct ipoib_qp;
 
@@ -42,7 +43,7 @@ void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp);
 void ipoib_drain_wait(struct ipoib_drain *drain);
 void ipoib_drain_reset(struct ipoib_drain *drain, bool all);
 void ipoib_drain_destroy_qp(struct ipoib_qp *qp);
-bool ipoib_drain_wait_for(struct ipoib_port *port, struct completion *what,
+bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 			  unsigned long begun);
 
 #endif /* IPOIB_DRAIN_H */

@@ -2332,7 +2332,7 @@ static void ipoib_txq_finish_sends(struct ipoib_txq *txq, unsigned long begun)
 	/* From now on the NAPI tells; what came before shows in the tail. */
 	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));
 	if (txq->head != READ_ONCE(txq->tail))
-		ipoib_drain_wait_for(ch->port, &emptied, begun);
+		ipoib_drain_wait_for(ch, &emptied, begun);
 	WRITE_ONCE(txq->emptied, NULL);
 	/* Behind this no poll knows of the completion any more. */
 	ipoib_channel_barrier(ch, READ_ONCE(ch->barriers));

@@ -659,8 +659,13 @@ bool ipoib_channel_drop_srq(struct ipoib_channel *ch)
 	return !ch->rxq.srq;
 }
 
-/* Have the NAPI run, from process context. */
-static void ipoib_channel_kick(struct ipoib_channel *ch)
+/**
+ * ipoib_channel_kick - have the NAPI run
+ * @ch: channel
+ *
+ * Context: process.
+ */
+void ipoib_channel_kick(struct ipoib_channel *ch)
 {
 	local_bh_disable();
 	napi_schedule(&ch->napi);
