@@ -114,11 +114,16 @@ void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp)
 		list_add_tail(&qp->drain_entry, &drain->qps);
 }
 
+static unsigned long ipoib_drain_end(unsigned long begun)
+{
+	return begun + IPOIB_DRAIN_TIMEOUT;
+}
+
 /* How long one may wait for what was @begun then, in jiffies. */
 static unsigned long ipoib_drain_left(const struct ipoib_port *port,
 				      unsigned long begun)
 {
-	unsigned long now = jiffies, end = begun + IPOIB_DRAIN_TIMEOUT;
+	unsigned long now = jiffies, end = ipoib_drain_end(begun);
 	unsigned long missed = READ_ONCE(port->drain_missed);
 
 	if (time_in_range(now, missed, missed + IPOIB_DRAIN_TIMEOUT))
@@ -180,9 +185,11 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 		return;
 	if (!ipoib_drain_wait_for(qp->ch, &qp->drained, qp->drain_begun)) {
 		qp->late = true;
-		dev_warn_ratelimited(&port->ca->dev,
-				     "port %u: QP %#x did not drain\n",
-				     port->num, qp->ib->qp_num);
+		/* Of one that was given no time there is nothing to say. */
+		if (!time_before(jiffies, ipoib_drain_end(qp->drain_begun)))
+			dev_warn_ratelimited(&port->ca->dev,
+					     "port %u: QP %#x did not drain\n",
+					     port->num, qp->ib->qp_num);
 		return;
 	}
 	if (!qp->last_wqe) {

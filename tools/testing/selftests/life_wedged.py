@@ -146,13 +146,18 @@ def test_one_by_one():
     talk = Rtnl(pair.a.ns)
     defer(talk.close)
     fault = pair.a.port.fault("wedged", 1)
+    place = kmsg_tail()
     begin = now()
     for child in found:
         talk.down(child.ifname)
     seconds = now() - begin
     fault.exec()
-    ksft_pr(f"{len(found)} children: {seconds:.2f} s")
+    late = len(kmsg_since(place, "did not drain"))
+    ksft_pr(f"{len(found)} children: {seconds:.2f} s, {late} not drained")
     ksft_le(seconds, WAIT, "seconds")
+    # The log has those that somebody waited for, a second each.
+    ksft_ge(late, 1, "not drained")
+    ksft_le(late, seconds, "not drained")
 
 
 @timeout(300)
