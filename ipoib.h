@@ -324,6 +324,8 @@ struct ipoib_adapt {
  * @tx_cqs: completions of sends; armed only when a queue needs it, see
  *	ipoib_txq_watch()
  * @rx_share: receives taken from a CQ before the next one's turn
+ * @rx_turn: CQs that the next poll passes over at first, as the last one did
+ *	not get beyond them (NAPI)
  * @vector: completion vector
  * @cq_work: destroys CQs that no QP uses any more
  * @napi: serves all CQs
@@ -361,6 +363,7 @@ struct ipoib_channel {
 	struct ipoib_cq_list rx_cqs;
 	struct ipoib_cq_list tx_cqs;
 	u32 rx_share;
+	u32 rx_turn;
 	u32 vector;
 	struct delayed_work cq_work;
 	struct napi_struct napi;

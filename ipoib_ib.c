@@ -822,21 +822,44 @@ static void ipoib_cq_count(struct ipoib_cq *cq, int n, bool emptied)
 		cq->behind = emptied ? 0 : cq->behind - n;
 }
 
+/* The budget was used up before a CQ's turn: the next poll begins with it. */
+static noinline void ipoib_rx_poll_from(struct ipoib_channel *ch,
+					const struct ipoib_cq *next)
+{
+	struct ipoib_cq *cq;
+	u32 turn = 0;
+
+	list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry) {
+		if (cq == next)
+			break;
+		turn++;
+	}
+	ch->rx_turn = turn;
+}
+
 /* Up to @budget packets, a share from each CQ in turn. */
 static int ipoib_rx_poll(struct ipoib_channel *ch, int budget)
 {
 	int share = READ_ONCE(ch->rx_share);
 	struct ipoib_rx_batch batch = { .list = LIST_HEAD_INIT(batch.list) };
 	int i, n, want, done = 0;
+	u32 skip = ch->rx_turn;
 	struct ipoib_cq *cq;
 	bool empty = false;
 
-	while (done < budget && !empty) {
-		empty = true;
+	ch->rx_turn = 0;
+	for (; done < budget && !empty; skip = 0) {
+		/* Those before the first have not been looked at. */
+		empty = !skip;
 		list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry) {
+			if (unlikely(skip)) {
+				skip--;
+				continue;
+			}
 			want = min(budget - done, share);
 			if (unlikely(!want)) {
 				empty = false;
+				ipoib_rx_poll_from(ch, cq);
 				break;
 			}
 			n = ib_poll_cq(cq->ib, want, ch->wc);
