@@ -708,10 +708,23 @@ static int ipoib_set_mac_address(struct net_device *ndev, void *p)
 
 /* ---- virtual functions of the HCA --------------------------------------- */
 
+/*
+ * They are set up at the port's own interface.  A child may belong to a
+ * container, whose root must not get at the HCA: for it there are none.
+ */
+static struct ipoib_port *ipoib_vf_port(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	return ipoib_is_child(dev) ? NULL : dev->port;
+}
+
 static int ipoib_set_vf_link_state(struct net_device *ndev, int vf, int state)
 {
-	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	struct ipoib_port *port = ipoib_vf_port(ndev);
 
+	if (!port)
+		return -EOPNOTSUPP;
 	return ib_set_vf_link_state(port->ca, vf, port->num, state);
 }
 
@@ -734,10 +747,12 @@ static void ipoib_vf_gid(struct ipoib_port *port, int vf, union ib_gid *gid)
 static int ipoib_get_vf_config(struct net_device *ndev, int vf,
 			       struct ifla_vf_info *info)
 {
-	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	struct ipoib_port *port = ipoib_vf_port(ndev);
 	union ib_gid gid;
 	int ret;
 
+	if (!port)
+		return -EOPNOTSUPP;
 	ret = ib_get_vf_config(port->ca, vf, port->num, info);
 	if (ret)
 		return ret;
@@ -750,8 +765,10 @@ static int ipoib_get_vf_config(struct net_device *ndev, int vf,
 static int ipoib_get_vf_stats(struct net_device *ndev, int vf,
 			      struct ifla_vf_stats *stats)
 {
-	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	struct ipoib_port *port = ipoib_vf_port(ndev);
 
+	if (!port)
+		return -EOPNOTSUPP;
 	return ib_get_vf_stats(port->ca, vf, port->num, stats);
 }
 
@@ -759,16 +776,20 @@ static int ipoib_get_vf_guid(struct net_device *ndev, int vf,
 			     struct ifla_vf_guid *node_guid,
 			     struct ifla_vf_guid *port_guid)
 {
-	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	struct ipoib_port *port = ipoib_vf_port(ndev);
 
+	if (!port)
+		return -EOPNOTSUPP;
 	return ib_get_vf_guid(port->ca, vf, port->num, node_guid, port_guid);
 }
 
 static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
 			     int type)
 {
-	struct ipoib_port *port = ipoib_priv(ndev)->port;
+	struct ipoib_port *port = ipoib_vf_port(ndev);
 
+	if (!port)
+		return -EOPNOTSUPP;
 	if (type != IFLA_VF_IB_NODE_GUID && type != IFLA_VF_IB_PORT_GUID)
 		return -EINVAL;
 	return ib_set_vf_guid(port->ca, vf, port->num, guid, type);
@@ -893,28 +914,10 @@ static void ipoib_destructor(struct net_device *ndev)
 }
 
 /*
- * A child may belong to a container, whose root must not get at the HCA or the
- * port: nothing here reaches beyond the interface.  Settings of the port are
- * refused at children by ipoib_ethtool.c.
+ * Of parents and children.  Settings of the HCA and of the port are refused at
+ * children, here and in ipoib_ethtool.c.
  */
-static const struct net_device_ops ipoib_child_ops = {
-	.ndo_init		= ipoib_init,
-	.ndo_uninit		= ipoib_uninit,
-	.ndo_open		= ipoib_open,
-	.ndo_stop		= ipoib_stop,
-	.ndo_start_xmit		= ipoib_start_xmit,
-	.ndo_select_queue	= ipoib_select_queue,
-	.ndo_features_check	= ipoib_features_check,
-	.ndo_change_mtu		= ipoib_change_mtu,
-	.ndo_tx_timeout		= ipoib_tx_timeout,
-	.ndo_set_rx_mode	= ipoib_set_rx_mode,
-	.ndo_set_mac_address	= ipoib_set_mac_address,
-	.ndo_get_iflink		= ipoib_get_iflink,
-	.ndo_get_stats64	= dev_get_tstats64,
-};
-
-/* The port's own interface is also where its HCA's functions are set up. */
-static const struct net_device_ops ipoib_parent_ops = {
+static const struct net_device_ops ipoib_netdev_ops = {
 	.ndo_init		= ipoib_init,
 	.ndo_uninit		= ipoib_uninit,
 	.ndo_open		= ipoib_open,
@@ -950,8 +953,6 @@ int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
 	struct net_device *ndev = dev->ndev;
 
 	dev->port = port;
-	if (!ipoib_is_child(dev))
-		ndev->netdev_ops = &ipoib_parent_ops;
 	dev->pkey = pkey;
 	ipoib_addr_set_pkey(ndev->broadcast, pkey);
 	ndev->dev_id = port->num - 1;
@@ -969,7 +970,7 @@ void ipoib_setup(struct net_device *ndev)
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	u32 i;
 
-	ndev->netdev_ops = &ipoib_child_ops;
+	ndev->netdev_ops = &ipoib_netdev_ops;
 	ndev->header_ops = &ipoib_header_ops;
 	ndev->ethtool_ops = &ipoib_ethtool_ops;
 	ndev->stat_ops = &ipoib_stat_ops;
@@ -999,8 +1000,7 @@ static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 {
 	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
 
-	if (ndev->netdev_ops != &ipoib_child_ops &&
-	    ndev->netdev_ops != &ipoib_parent_ops)
+	if (ndev->netdev_ops != &ipoib_netdev_ops)
 		return NOTIFY_DONE;
 	switch (event) {
 	case NETDEV_REGISTER:
