@@ -100,38 +100,29 @@ static ssize_t umcast_store(struct device *d, struct device_attribute *attr,
 	return ret ?: count;
 }
 
-static void ipoib_child_complain(struct net_device *ndev, u16 number,
-				 const char *what, int ret)
+static int ipoib_sysfs_create(struct ipoib_dev *parent, u16 number)
 {
-	net_ratelimited_function(netdev_warn, ndev,
-				 "child with P_Key %#06x not %s: %pe\n",
-				 number, what, ERR_PTR(ret));
-}
-
-static ssize_t create_child_store(struct device *d,
-				  struct device_attribute *attr,
-				  const char *buf, size_t count)
-{
-	struct net_device *ndev = to_net_dev(d);
-	u16 number;
 	int ret;
 
-	ret = ipoib_pkey_parse(buf, &number);
-	if (ret)
-		return ret;
-	ret = ipoib_sysfs_lock(ndev);
-	if (ret)
-		return ret;
-	ret = ipoib_child_create(ipoib_priv(ndev), number);
+	if (!rtnl_trylock())
+		return restart_syscall();
+	ret = ipoib_child_create(parent, number);
 	rtnl_unlock();
-	if (ret)
-		ipoib_child_complain(ndev, number, "made", ret);
-	return ret ?: count;
+	return ret;
 }
 
-static ssize_t delete_child_store(struct device *d,
-				  struct device_attribute *attr,
-				  const char *buf, size_t count)
+static int ipoib_sysfs_delete(struct ipoib_dev *parent, u16 number)
+{
+	int ret = ipoib_child_delete(parent, number);
+
+	return ret == -EAGAIN ? restart_syscall() : ret;
+}
+
+/* A P_Key was written: have @todo make or delete its child. */
+static ssize_t ipoib_child_store(struct device *d, const char *buf,
+				 size_t count, const char *done,
+				 int (*todo)(struct ipoib_dev *parent,
+					     u16 number))
 {
 	struct net_device *ndev = to_net_dev(d);
 	u16 number;
@@ -143,12 +134,26 @@ static ssize_t delete_child_store(struct device *d,
 	ret = ipoib_sysfs_permit(ndev);
 	if (ret)
 		return ret;
-	ret = ipoib_child_delete(ipoib_priv(ndev), number);
-	if (ret == -EAGAIN)
-		return restart_syscall();
-	if (ret)
-		ipoib_child_complain(ndev, number, "deleted", ret);
+	ret = todo(ipoib_priv(ndev), number);
+	if (ret && ret != -ERESTARTNOINTR)
+		net_ratelimited_function(netdev_warn, ndev,
+					 "child with P_Key %#06x not %s: %pe\n",
+					 number, done, ERR_PTR(ret));
 	return ret ?: count;
+}
+
+static ssize_t create_child_store(struct device *d,
+				  struct device_attribute *attr,
+				  const char *buf, size_t count)
+{
+	return ipoib_child_store(d, buf, count, "made", ipoib_sysfs_create);
+}
+
+static ssize_t delete_child_store(struct device *d,
+				  struct device_attribute *attr,
+				  const char *buf, size_t count)
+{
+	return ipoib_child_store(d, buf, count, "deleted", ipoib_sysfs_delete);
 }
 
 static ssize_t parent_show(struct device *d, struct device_attribute *attr,
