@@ -111,6 +111,14 @@ def open_forged(requests, private_data, lid=NOBODY):
     none_half_open(end)
 
 
+def counted(end, name, act, what=""):
+    """Do something that a counter of an end counts, once."""
+    before = counter(end, name)
+    act()
+    wait_until(lambda: counter(end, name) > before, 5, what or name)
+    ksft_eq(counter(end, name), before + 1, what or name)
+
+
 def handled(end, count, send):
     """Have requests sent, and wait until all were accepted or refused."""
     def done():
@@ -136,10 +144,7 @@ def test_good():
     """A forged request is answered if it is right: the tests below count."""
     pair = connected_ends()
     requests = Requests(pair)
-    accepted = counter(pair.b, "conn_accepted")
-    requests.send(private=private())
-    wait_until(lambda: counter(pair.b, "conn_accepted") > accepted, 5,
-               "an answer")
+    counted(pair.b, "conn_accepted", lambda: requests.send(private=private()))
 
 
 def test_private_data():
@@ -150,10 +155,9 @@ def test_private_data():
            private(max_msg=4), private(max_msg=71), b"", os.urandom(4)]
     accepted = counter(pair.b, "conn_accepted")
     for data in bad:
-        before = counter(pair.b, "conn_malformed")
-        requests.send(private=data)
-        wait_until(lambda b=before: counter(pair.b, "conn_malformed") > b, 5,
-                   f"{data.hex()} refused")
+        counted(pair.b, "conn_malformed",
+                lambda d=data: requests.send(private=d),
+                f"{data.hex()} refused")
     ksft_eq(counter(pair.b, "conn_accepted"), accepted)
     ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(2))
 
@@ -165,10 +169,8 @@ def test_absurd_values():
     magic = struct.pack(">IBxxxI", 0x49506f2b, 255, 0xffffffff)
     for data in (private(max_msg=0xffffffff), private(0xff123456, 65525),
                  private(0x4711, 65524, magic)):
-        accepted = counter(pair.b, "conn_accepted")
-        requests.send(private=data)
-        wait_until(lambda a=accepted: counter(pair.b, "conn_accepted") > a, 5,
-                   "taken")
+        counted(pair.b, "conn_accepted",
+                lambda d=data: requests.send(private=d))
     for conn in conns(pair.b, "peer"):
         ksft_le(int(conn["max_msg"]), 65524)
         ksft_le(int(conn["caps"], 0), 3)
@@ -187,9 +189,7 @@ def test_other_transport():
         mad[PKEY:PKEY + 2] = b"\x80\x01"
 
     accepted = counter(pair.b, "conn_accepted")
-    refused = counter(pair.b, "conn_refused")
-    requests.send(uc)
-    wait_until(lambda: counter(pair.b, "conn_refused") > refused, 5, "UC")
+    counted(pair.b, "conn_refused", lambda: requests.send(uc), "UC")
     requests.send(partition)
     ping_ok(pair.a.ns, pair.b.v4, size=30000, count=3, limit=slow(2))
     ksft_eq(counter(pair.b, "conn_accepted"), accepted)
@@ -216,6 +216,12 @@ def forge(pair, qpn, payload, imm=None):
         os.close(fd)
 
 
+def forge_bad(pair, qpn, payload, imm=None):
+    """A message that b counts as one that makes no sense."""
+    counted(pair.b, "conn_rx_bad", lambda: forge(pair, qpn, payload, imm),
+            f"{len(payload)} octets, {imm}")
+
+
 def test_wrong_side():
     """Data comes on a connection that b opened to send on: it is not taken."""
     pair = connected_ends()
@@ -238,19 +244,13 @@ def test_nonsense():
     qpn = rc_qpns(pair.b, True)[0]
     broken = counter(pair.b, "conn_broken")
     for size in range(4):
-        bad = counter(pair.b, "conn_rx_bad")
-        forge(pair, qpn, os.urandom(size))
-        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
-                   f"{size} octets counted")
+        forge_bad(pair, qpn, os.urandom(size))
     head = struct.pack(">HH", 0x0800, 0)
     for payload, imm in ((b"", 1 << 31), (bytes(20), 1 << 31),
                          (b"\x45" + bytes(39), 0xffffffff),
                          (os.urandom(3000), 0xc0000001),
                          (b"\x4f" + os.urandom(60000), 0xc00005b4)):
-        bad = counter(pair.b, "conn_rx_bad")
-        forge(pair, qpn, head + payload, imm)
-        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
-                   f"{imm:#x} counted")
+        forge_bad(pair, qpn, head + payload, imm)
     for number in range(200):
         forge(pair, qpn, head + b"\x45" + os.urandom(20 + 40 * number),
               int.from_bytes(os.urandom(4), "big") | 1 << 31)
@@ -282,10 +282,7 @@ def test_segments():
                              (tcp, 65520, 0xc0000057), (udp, 300, 0xc0000001),
                              (udp, 28 + 12801, 0xc0000064),
                              (udp, 20000, 0xe00003e8)):
-        bad = counter(pair.b, "conn_rx_bad")
-        forge(pair, qpn, unfinished(pair, proto, size), imm)
-        wait_until(lambda b=bad: counter(pair.b, "conn_rx_bad") == b + 1, 5,
-                   f"{imm:#x} of {size} octets counted")
+        forge_bad(pair, qpn, unfinished(pair, proto, size), imm)
     bad, packets = counter(pair.b, "conn_rx_bad"), pair.b.stat("rx_packets")
     for proto, size, imm in ((tcp, 65520, 0xc0000058), (udp, 300, 0xc0000058),
                              (udp, 28 + 12800, 0xc0000064),
@@ -300,10 +297,8 @@ def test_segments():
 def test_too_long():
     """A message longer than was announced ends its connection, no more."""
     pair = connected_ends()
-    broken = counter(pair.b, "conn_broken")
-    forge(pair, rc_qpns(pair.b, True)[0], os.urandom(65525))
-    wait_until(lambda: counter(pair.b, "conn_broken") == broken + 1, 5,
-               "the connection broke")
+    counted(pair.b, "conn_broken",
+            lambda: forge(pair, rc_qpns(pair.b, True)[0], os.urandom(65525)))
     ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
     wait_connected(pair.a, pair.b)
     tcp_transfer(pair.a, pair.b, 4 << 20)
@@ -404,10 +399,8 @@ def test_one_host_established():
     for first in range(2, 66, 16):
         open_forged(requests, [private(first + i) for i in range(16)])
     ksft_eq(counter(pair.b, "conn_passive"), there + 64)
-    limited = counter(pair.b, "conn_limited")
-    requests.send(private=private(0x100), lid=NOBODY)
-    wait_until(lambda: counter(pair.b, "conn_limited") == limited + 1, 5,
-               "one more is refused")
+    counted(pair.b, "conn_limited", lambda: requests.send(
+        private=private(0x1000), lid=NOBODY), "one more is refused")
     ksft_eq(counter(pair.b, "conn_passive"), there + 64)
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
