@@ -24,6 +24,7 @@
  */
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
+#include <linux/jhash.h>
 #include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -181,6 +182,85 @@ static void ipoib_link_return(struct ipoib_link *link,
 	WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + bytes);
 }
 
+/* ---- finding connections ------------------------------------------------ */
+
+/*
+ * The connection behind @conn in the interface's list, or the first.  None
+ * leaves the list without cm->run, which is held; so the spinlock need not be
+ * kept, and BHs run, however long the list is.
+ */
+static struct ipoib_conn *ipoib_cm_next(struct ipoib_cm *cm,
+					struct ipoib_conn *conn)
+{
+	struct list_head *entry = conn ? &conn->entry : &cm->conns;
+
+	lockdep_assert_held(&cm->run);
+	cond_resched();
+	spin_lock_bh(&cm->lock);
+	entry = entry->next;
+	spin_unlock_bh(&cm->lock);
+	return entry == &cm->conns ? NULL :
+	       list_entry(entry, struct ipoib_conn, entry);
+}
+
+#define ipoib_cm_for_each(conn, cm)					\
+	for (conn = ipoib_cm_next(cm, NULL); conn;			\
+	     conn = ipoib_cm_next(cm, conn))
+
+/* Those that peers opened, with this GID and some others; the newest first. */
+static struct hlist_head *ipoib_cm_by_gid(struct ipoib_cm *cm,
+					  const union ib_gid *gid)
+{
+	struct ipoib_cm_peers *peers = cm->peers;
+	u32 hash = jhash(gid, sizeof(*gid), peers->seed);
+
+	lockdep_assert_held(&cm->lock);
+	return &peers->by_gid[hash_min(hash, HASH_BITS(peers->by_gid))];
+}
+
+static struct ipoib_cm_lid *ipoib_cm_find_lid(struct ipoib_cm *cm, u32 lid)
+{
+	struct ipoib_cm_lid *from;
+
+	lockdep_assert_held(&cm->lock);
+	hash_for_each_possible(cm->peers->by_lid, from, by_lid, lid)
+		if (from->lid == lid)
+			return from;
+	return NULL;
+}
+
+/* Its LID has another connection. */
+static int ipoib_conn_enter(struct ipoib_conn *conn, struct ipoib_cm_lid *from)
+{
+	struct ipoib_cm *cm = conn->qp.dev->cm;
+
+	lockdep_assert_held(&cm->lock);
+	if (!from) {
+		from = kzalloc_obj(*from, GFP_ATOMIC);
+		if (!from)
+			return -ENOMEM;
+		from->lid = conn->lid;
+		hash_add(cm->peers->by_lid, &from->by_lid, from->lid);
+	}
+	from->num++;
+	conn->from = from;
+	hlist_add_head(&conn->by_gid, ipoib_cm_by_gid(cm, &conn->gid));
+	return 0;
+}
+
+static void ipoib_conn_leave(struct ipoib_conn *conn)
+{
+	struct ipoib_cm_lid *from = conn->from;
+
+	lockdep_assert_held(&conn->qp.dev->cm->lock);
+	hlist_del_init(&conn->by_gid);
+	conn->from = NULL;
+	if (--from->num)
+		return;
+	hash_del(&from->by_lid);
+	kfree(from);
+}
+
 /* ---- QPs ---------------------------------------------------------------- */
 
 static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
@@ -296,7 +376,7 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	init_completion(&conn->last_wqe);
 	INIT_LIST_HEAD(&conn->entry);
 	INIT_LIST_HEAD(&conn->half_open);
-	INIT_HLIST_NODE(&conn->by_lid);
+	INIT_HLIST_NODE(&conn->by_gid);
 	conn->since = jiffies;
 	conn->used = jiffies;
 	return conn;
@@ -340,24 +420,25 @@ static void ipoib_conn_settle(struct ipoib_conn *conn)
 }
 
 /* May the sender of a request have another connection? */
-static bool ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn)
+static bool ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
+			      const struct ipoib_cm_lid *from)
 {
 	u32 share = max_t(u32, ipoib_cm_limit(cm->dev) / IPOIB_CM_LID_SHARE,
 			  IPOIB_CM_LID_LEAST);
-	u32 lid = 0, open = 0, half_open = 0;
+	u32 open = 0, half_open = 0;
 	struct ipoib_conn *other;
 
 	lockdep_assert_held(&cm->lock);
-	hash_for_each_possible(cm->by_lid, other, by_lid, conn->lid) {
-		if (other->lid != conn->lid)
-			continue;
-		lid++;
-		if (memcmp(&other->gid, &conn->gid, sizeof(conn->gid)))
+	if (!from)
+		return true;
+	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
+		if (other->from != from ||
+		    memcmp(&other->gid, &conn->gid, sizeof(conn->gid)))
 			continue;
 		open++;
 		half_open += !list_empty(&other->half_open);
 	}
-	return lid < share && open < IPOIB_CM_PEER_OPEN &&
+	return from->num < share && open < IPOIB_CM_PEER_OPEN &&
 	       half_open < IPOIB_CM_PEER_HALF_OPEN;
 }
 
@@ -376,20 +457,25 @@ static void ipoib_cm_evict(struct ipoib_cm *cm)
 static int ipoib_conn_add_passive(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct ipoib_cm_lid *from;
+	int ret;
 
 	lockdep_assert_held(&cm->lock);
 	if (cm->passive >= ipoib_cm_limit(cm->dev))
 		return -ENOSPC;
-	if (!ipoib_cm_peer_may(cm, conn)) {
+	from = ipoib_cm_find_lid(cm, conn->lid);
+	if (!ipoib_cm_peer_may(cm, conn, from)) {
 		cm->stats.limited++;
 		return -EBUSY;
 	}
+	ret = ipoib_conn_enter(conn, from);
+	if (ret)
+		return ret;
 	if (cm->num_half_open >= IPOIB_CM_MAX_HALF_OPEN)
 		ipoib_cm_evict(cm);
 	cm->passive++;
 	cm->num_half_open++;
 	list_add_tail(&conn->half_open, &cm->half_open);
-	hash_add(cm->by_lid, &conn->by_lid, conn->lid);
 	return 0;
 }
 
@@ -568,12 +654,11 @@ static int ipoib_conn_establish(struct ipoib_conn *conn)
 
 /* ---- accepting ---------------------------------------------------------- */
 
-/* Did the peer of @conn open this other one? */
+/* Did the peer of @conn open this other one, too? */
 static bool ipoib_conn_same_peer(const struct ipoib_conn *other,
 				 const struct ipoib_conn *conn)
 {
-	return other != conn && !ipoib_conn_is_active(other) &&
-	       other->state != IPOIB_CONN_CLOSING &&
+	return other != conn && other->state != IPOIB_CONN_CLOSING &&
 	       other->peer.qpn == conn->peer.qpn &&
 	       !memcmp(&other->gid, &conn->gid, sizeof(other->gid));
 }
@@ -593,7 +678,7 @@ static void ipoib_conn_proven(struct ipoib_conn *conn)
 	ipoib_conn_move(conn, IPOIB_CONN_UP);
 	spin_lock_bh(&cm->lock);
 	ipoib_conn_settle(conn);
-	list_for_each_entry_reverse(old, &cm->conns, entry) {
+	hlist_for_each_entry(old, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
 		if (!ipoib_conn_same_peer(old, conn) ||
 		    old->state != IPOIB_CONN_UP)
 			continue;
@@ -897,7 +982,7 @@ static void ipoib_conn_bury(struct ipoib_conn *conn)
 		cm->active--;
 	} else {
 		cm->passive--;
-		hash_del(&conn->by_lid);
+		ipoib_conn_leave(conn);
 	}
 	spin_unlock_bh(&cm->lock);
 	/* If it is in the list of those with events, they are waited for. */
@@ -987,7 +1072,7 @@ static void ipoib_conn_peer_died(struct ipoib_conn *conn)
 	struct ipoib_conn *other;
 
 	spin_lock_bh(&cm->lock);
-	list_for_each_entry(other, &cm->conns, entry) {
+	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
 		if (!ipoib_conn_same_peer(other, conn))
 			continue;
 		other->superseded = true;
@@ -1120,7 +1205,6 @@ static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
-	lockdep_assert_held(&cm->lock);
 	if (conn->state != IPOIB_CONN_ANSWERED)
 		return;
 	if (time_after(READ_ONCE(conn->used), conn->since)) {
@@ -1132,13 +1216,11 @@ static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 }
 
 /* Once in a while: who stands still, who is not needed? */
-static bool ipoib_cm_check(struct ipoib_cm *cm)
+static void ipoib_cm_check(struct ipoib_cm *cm)
 {
 	struct ipoib_conn *conn;
-	bool left;
 
-	spin_lock_bh(&cm->lock);
-	list_for_each_entry(conn, &cm->conns, entry) {
+	ipoib_cm_for_each(conn, cm) {
 		if (ipoib_conn_stalled(conn)) {
 			cm->stats.stalled++;
 			conn->status = IB_WC_RESP_TIMEOUT_ERR;
@@ -1150,11 +1232,37 @@ static bool ipoib_cm_check(struct ipoib_cm *cm)
 			ipoib_conn_check_proof(conn);
 		}
 	}
+}
+
+/*
+ * Look at all connections if it is time to, not whenever something happens to
+ * one of them: are there any left?
+ */
+static bool ipoib_cm_check_due(struct ipoib_cm *cm)
+{
+	unsigned long passed = jiffies - cm->checked;
+	bool left;
+
+	if (passed >= IPOIB_CONN_CHECK) {
+		ipoib_cm_check(cm);
+		cm->checked = jiffies;
+		passed = 0;
+	}
+	spin_lock_bh(&cm->lock);
 	left = !list_empty(&cm->conns);
 	if (left)
-		queue_delayed_work(ipoib_wq, &cm->work, IPOIB_CONN_CHECK);
+		queue_delayed_work(ipoib_wq, &cm->work,
+				   IPOIB_CONN_CHECK - passed);
 	spin_unlock_bh(&cm->lock);
 	return left;
+}
+
+static void ipoib_cm_close_all(struct ipoib_cm *cm)
+{
+	struct ipoib_conn *conn;
+
+	ipoib_cm_for_each(conn, cm)
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 }
 
 /* Are there connections left? */
@@ -1166,6 +1274,8 @@ static bool ipoib_cm_run(struct ipoib_cm *cm)
 	bool left;
 
 	mutex_lock(&cm->run);
+	if (test_and_clear_bit(0, &cm->renew))
+		ipoib_cm_close_all(cm);
 	ipoib_cm_handle_conns(cm, &closing);
 	ipoib_cm_handle_links(cm, &closing);
 	ipoib_conns_close(&closing);
@@ -1175,7 +1285,7 @@ static bool ipoib_cm_run(struct ipoib_cm *cm)
 			ipoib_conn_requeue(conn);
 		ipoib_conn_bury(conn);
 	}
-	left = ipoib_cm_check(cm);
+	left = ipoib_cm_check_due(cm);
 	mutex_unlock(&cm->run);
 	memalloc_noio_restore(noio);
 	return left;
@@ -1335,7 +1445,7 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	spin_lock_init(&cm->lock);
 	INIT_LIST_HEAD(&cm->conns);
 	INIT_LIST_HEAD(&cm->half_open);
-	hash_init(cm->by_lid);
+	cm->checked = jiffies;
 	init_llist_head(&cm->todo);
 	init_llist_head(&cm->links);
 	init_llist_head(&cm->reap);
@@ -1389,6 +1499,24 @@ bool ipoib_txq_connect(struct ipoib_txq *txq)
 	return txq->rc;
 }
 
+static int ipoib_cm_make_peers(struct ipoib_cm *cm)
+{
+	struct ipoib_cm_peers *peers;
+
+	peers = kvzalloc_objs(*peers, 1);
+	if (!peers)
+		return -ENOMEM;
+	peers->seed = get_random_u32();
+	cm->peers = peers;
+	return 0;
+}
+
+static void ipoib_cm_free_peers(struct ipoib_cm *cm)
+{
+	kvfree(cm->peers);
+	cm->peers = NULL;
+}
+
 /**
  * ipoib_cm_enable - get what connected mode needs
  * @dev: interface
@@ -1398,12 +1526,19 @@ bool ipoib_txq_connect(struct ipoib_txq *txq)
  */
 int ipoib_cm_enable(struct ipoib_dev *dev)
 {
+	int ret;
 	u32 i;
 
 	for (i = 0; i < dev->ud.num_txqs; i++)
 		if (!ipoib_txq_connect(dev->ud.txqs[i]))
 			return -ENOMEM;
-	return ipoib_cm_port_get(dev->port);
+	ret = ipoib_cm_make_peers(dev->cm);
+	if (ret)
+		return ret;
+	ret = ipoib_cm_port_get(dev->port);
+	if (ret)
+		ipoib_cm_free_peers(dev->cm);
+	return ret;
 }
 
 /**
@@ -1415,6 +1550,7 @@ int ipoib_cm_enable(struct ipoib_dev *dev)
 void ipoib_cm_disable(struct ipoib_dev *dev)
 {
 	ipoib_cm_port_put(dev->port);
+	ipoib_cm_free_peers(dev->cm);
 }
 
 /**
@@ -1485,12 +1621,12 @@ void ipoib_cm_stop_begin(struct ipoib_dev *dev)
 	mutex_lock(&cm->run);
 	spin_lock_bh(&cm->lock);
 	WRITE_ONCE(cm->running, false);
-	list_for_each_entry(conn, &cm->conns, entry)
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 	spin_unlock_bh(&cm->lock);
-	/* None is added any more; none leaves the list without cm->run. */
-	list_for_each_entry(conn, &cm->conns, entry)
+	/* None is added any more. */
+	ipoib_cm_for_each(conn, cm) {
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 		ipoib_conn_stop_begin(conn);
+	}
 	mutex_unlock(&cm->run);
 }
 
@@ -1536,15 +1672,13 @@ bool ipoib_cm_offload(struct ipoib_dev *dev)
 void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on)
 {
 	struct ipoib_cm *cm = dev->cm;
-	struct ipoib_conn *conn;
 
 	if (cm->offload == on)
 		return;
 	WRITE_ONCE(cm->offload, on);
-	spin_lock_bh(&cm->lock);
-	list_for_each_entry(conn, &cm->conns, entry)
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
-	spin_unlock_bh(&cm->lock);
+	/* By the work item: it may be waiting for the HCA, which we are not to. */
+	set_bit(0, &cm->renew);
+	ipoib_cm_kick(cm);
 	if (dev->connected)
 		ipoib_dev_update_features(dev);
 }
@@ -1610,8 +1744,10 @@ void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
 	struct ipoib_cm *cm = dev->cm;
 	struct ipoib_conn *conn;
 
-	spin_lock_bh(&cm->lock);
-	list_for_each_entry(conn, &cm->conns, entry) {
+	/* The work item may be waiting for the HCA, and the reader has had enough. */
+	if (mutex_lock_interruptible(&cm->run))
+		return;
+	ipoib_cm_for_each(conn, cm) {
 		seq_printf(m, "GID: %pI6\n", conn->gid.raw);
 		seq_printf(m, "  opened_by: %6s\n",
 			   ipoib_conn_is_active(conn) ? "us" : "peer");
@@ -1628,5 +1764,5 @@ void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
 				   READ_ONCE(conn->link->waiting_bytes));
 		seq_putc(m, '\n');
 	}
-	spin_unlock_bh(&cm->lock);
+	mutex_unlock(&cm->run);
 }

@@ -62,7 +62,9 @@ enum ipoib_conn_event {
  * @peer: what the peer's private data said
  * @gid: the peer's port, if a peer opened it as that says
  * @lid: where our reply to it went; 0 if it was opened here
- * @by_lid: in the interface's table of those that peers opened
+ * @from: connections of that LID, this one among them; NULL if it was opened
+ *	here
+ * @by_gid: in the interface's table of those that peers opened
  * @half_open: in the interface's list of those that are
  * @reject: why the peer refused, enum ib_cm_rej_reason; 0 for another reason
  * @status: completion that broke it
@@ -93,7 +95,8 @@ struct ipoib_conn {
 	struct ipoib_cm_peer peer;
 	union ib_gid gid;
 	u32 lid;
-	struct hlist_node by_lid;
+	struct ipoib_cm_lid *from;
+	struct hlist_node by_gid;
 	struct list_head half_open;
 	int reject;
 	enum ib_wc_status status;
@@ -223,6 +226,30 @@ struct ipoib_cm_stats {
 };
 
 /**
+ * struct ipoib_cm_lid - what peers at a LID have opened; all by ipoib_cm.lock
+ * @by_lid: in the interface's table
+ * @lid: LID
+ * @num: connections; with the last it goes
+ */
+struct ipoib_cm_lid {
+	struct hlist_node by_lid;
+	u32 lid;
+	u32 num;
+};
+
+/**
+ * struct ipoib_cm_peers - how the connections that peers opened are found
+ * @by_gid: struct ipoib_conn.by_gid, of those with a GID the newest first
+ * @by_lid: struct ipoib_cm_lid.by_lid
+ * @seed: of @by_gid, since peers choose what they say their GIDs are
+ */
+struct ipoib_cm_peers {
+	DECLARE_HASHTABLE(by_gid, 10);
+	DECLARE_HASHTABLE(by_lid, 9);
+	u32 seed;
+};
+
+/**
  * struct ipoib_cm - connections of an interface
  * @dev: interface
  * @users: the interface, and connections that have not been freed
@@ -230,17 +257,19 @@ struct ipoib_cm_stats {
  * @run: mutex inside ipoib_dev.lock: making, moving and taking down
  *	connections; their states
  * @lock: spinlock, taken with BHs disabled; nothing nests inside it: @conns,
- *	counts, @running
+ *	counts, @running, @peers
  * @running: the interface is up in connected mode
  * @offload: offer peers to leave checksums and segmentation out
+ * @renew: bit 0: all connections are to be closed; those needed open again
  * @qpn: UD QP that peers know us by
  * @listen: where requests come in
- * @conns: struct ipoib_conn.entry
+ * @conns: struct ipoib_conn.entry; none leaves without @run
  * @active: connections opened from here
  * @passive: connections that peers opened
  * @num_half_open: of these, not proven yet
  * @half_open: those, the oldest first; struct ipoib_conn.half_open
- * @by_lid: those that peers opened, by the peers' LIDs
+ * @peers: finds those that peers opened; NULL in datagram mode
+ * @checked: jiffies of the last look at all connections (@run)
  * @todo: connections with events
  * @links: links to be handled
  * @work: makes, moves and takes down connections
@@ -258,6 +287,7 @@ struct ipoib_cm {
 	spinlock_t lock;	/* list and counts of connections */
 	bool running;
 	bool offload;
+	unsigned long renew;
 	u32 qpn;
 	struct ib_cm_id *listen;
 	struct list_head conns;
@@ -265,7 +295,8 @@ struct ipoib_cm {
 	u32 passive;
 	u32 num_half_open;
 	struct list_head half_open;
-	DECLARE_HASHTABLE(by_lid, 6);
+	struct ipoib_cm_peers *peers;
+	unsigned long checked;
 	struct llist_head todo;
 	struct llist_head links;
 	struct delayed_work work;
