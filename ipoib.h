@@ -1341,7 +1341,7 @@ void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
 			  struct ipoib_rx_batch *batch);
 u32 ipoib_link_fit(const struct ipoib_link *link, const struct sk_buff *skb);
 void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu);
-#define IPOIB_CM_STATS		19
+#define IPOIB_CM_STATS		20
 void ipoib_cm_get_stat_names(u8 *data);
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
 void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);

@@ -51,19 +51,8 @@
 #define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
 #define IPOIB_CONN_GRACE	(10 * HZ)
 #define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
-#define IPOIB_CONN_HALF_OPEN	(30 * HZ)	/* most that a proof may take */
-
-/*
- * What peers may open.  Half-open is a connection until the peer has shown
- * that it got our reply; see "Requests that nobody meant" in design.rst.
- */
-#define IPOIB_CM_MAX_PASSIVE	8192
-#define IPOIB_CM_MAX_HALF_OPEN	1024
-#define IPOIB_CM_LID_SHARE	8	/* of the first, for each LID */
-#define IPOIB_CM_LID_LEAST	16
-#define IPOIB_CM_PEER_OPEN	64	/* for each GID at a LID */
-#define IPOIB_CM_PEER_HALF_OPEN	16
 #define IPOIB_CM_KEEP_OLD	4	/* for each GID, LID and QPN */
+#define IPOIB_CM_GIVE_UP_LOOK	16	/* so many for one to give up */
 
 unsigned int ipoib_max_nonsrq_conn_qp = 128;
 module_param_named(max_nonsrq_conn_qp, ipoib_max_nonsrq_conn_qp, uint, 0444);
@@ -375,7 +364,7 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	init_completion(&conn->qp.drained);
 	init_completion(&conn->last_wqe);
 	INIT_LIST_HEAD(&conn->entry);
-	INIT_LIST_HEAD(&conn->half_open);
+	INIT_LIST_HEAD(&conn->answered);
 	INIT_HLIST_NODE(&conn->by_gid);
 	conn->since = jiffies;
 	conn->used = jiffies;
@@ -413,45 +402,71 @@ static void ipoib_conn_settle(struct ipoib_conn *conn)
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
 	lockdep_assert_held(&cm->lock);
-	if (list_empty(&conn->half_open))
+	if (!conn->half_open)
 		return;
-	list_del_init(&conn->half_open);
+	conn->half_open = false;
+	list_del_init(&conn->answered);
+	conn->from->half_open--;
 	cm->num_half_open--;
 }
 
 /* May the sender of a request have another connection? */
-static bool ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
-			      const struct ipoib_cm_lid *from)
+static int ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
+			     const struct ipoib_cm_lid *from)
 {
-	u32 share = max_t(u32, ipoib_cm_limit(cm->dev) / IPOIB_CM_LID_SHARE,
-			  IPOIB_CM_LID_LEAST);
-	u32 open = 0, half_open = 0;
+	struct ipoib_cm_usage use = { .all = cm->passive };
+	u32 limit = ipoib_cm_limit(cm->dev);
 	struct ipoib_conn *other;
 
 	lockdep_assert_held(&cm->lock);
 	if (!from)
-		return true;
+		return ipoib_cm_admit(&use, limit);
+	use.lid = from->num;
+	use.lid_half_open = from->half_open;
 	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
 		if (other->from != from ||
 		    memcmp(&other->gid, &conn->gid, sizeof(conn->gid)))
 			continue;
-		open++;
-		half_open += !list_empty(&other->half_open);
+		use.peer++;
+		use.peer_half_open += other->half_open;
 	}
-	return from->num < share && open < IPOIB_CM_PEER_OPEN &&
-	       half_open < IPOIB_CM_PEER_HALF_OPEN;
+	return ipoib_cm_admit(&use, limit);
 }
 
-/* The oldest goes: one of a real peer would not be half-open for so long. */
-static void ipoib_cm_evict(struct ipoib_cm *cm)
+static enum ipoib_half_open ipoib_conn_judge(const struct ipoib_conn *conn,
+					     bool noted)
+{
+	return ipoib_half_open_judge(jiffies, conn->since,
+				     READ_ONCE(conn->used), noted);
+}
+
+/*
+ * Make room for a half-open connection.  One that has not been answered stays,
+ * as does one of which anything was noted: of those the work item decides.
+ */
+static bool ipoib_cm_give_one_up(struct ipoib_cm *cm)
 {
 	struct ipoib_conn *conn;
+	u32 n = 0;
 
 	lockdep_assert_held(&cm->lock);
-	conn = list_first_entry(&cm->half_open, struct ipoib_conn, half_open);
-	ipoib_conn_settle(conn);
-	cm->stats.half_open_dropped++;
-	ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
+	list_for_each_entry(conn, &cm->answered, answered) {
+		switch (ipoib_conn_judge(conn, READ_ONCE(conn->events))) {
+		case IPOIB_HALF_OPEN_SPARE:
+		case IPOIB_HALF_OPEN_OVER:
+			ipoib_conn_settle(conn);
+			ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
+			return true;
+		case IPOIB_HALF_OPEN_PROVEN:
+			ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+			break;
+		case IPOIB_HALF_OPEN_WAIT:
+			break;
+		}
+		if (++n >= IPOIB_CM_GIVE_UP_LOOK)
+			break;
+	}
+	return false;
 }
 
 static int ipoib_conn_add_passive(struct ipoib_conn *conn)
@@ -461,21 +476,24 @@ static int ipoib_conn_add_passive(struct ipoib_conn *conn)
 	int ret;
 
 	lockdep_assert_held(&cm->lock);
-	if (cm->passive >= ipoib_cm_limit(cm->dev))
-		return -ENOSPC;
 	from = ipoib_cm_find_lid(cm, conn->lid);
-	if (!ipoib_cm_peer_may(cm, conn, from)) {
-		cm->stats.limited++;
-		return -EBUSY;
+	ret = ipoib_cm_peer_may(cm, conn, from);
+	if (ret) {
+		cm->stats.limited += ret != -ENOSPC;
+		return ret;
+	}
+	if (cm->num_half_open >= IPOIB_CM_MAX_HALF_OPEN &&
+	    !ipoib_cm_give_one_up(cm)) {
+		cm->stats.half_open_refused++;
+		return -EAGAIN;
 	}
 	ret = ipoib_conn_enter(conn, from);
 	if (ret)
 		return ret;
-	if (cm->num_half_open >= IPOIB_CM_MAX_HALF_OPEN)
-		ipoib_cm_evict(cm);
 	cm->passive++;
 	cm->num_half_open++;
-	list_add_tail(&conn->half_open, &cm->half_open);
+	conn->from->half_open++;
+	conn->half_open = true;
 	return 0;
 }
 
@@ -675,7 +693,6 @@ static void ipoib_conn_proven(struct ipoib_conn *conn)
 	struct ipoib_conn *old;
 	u32 n = 0;
 
-	ipoib_conn_move(conn, IPOIB_CONN_UP);
 	spin_lock_bh(&cm->lock);
 	ipoib_conn_settle(conn);
 	hlist_for_each_entry(old, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
@@ -687,6 +704,7 @@ static void ipoib_conn_proven(struct ipoib_conn *conn)
 			ipoib_conn_notify(old, IPOIB_CONN_EV_CLOSE);
 	}
 	spin_unlock_bh(&cm->lock);
+	ipoib_conn_move(conn, IPOIB_CONN_UP);
 }
 
 static int ipoib_conn_send_rep(struct ipoib_conn *conn)
@@ -710,6 +728,7 @@ static int ipoib_conn_send_rep(struct ipoib_conn *conn)
 
 static int ipoib_conn_accept(struct ipoib_conn *conn)
 {
+	struct ipoib_cm *cm = conn->qp.dev->cm;
 	int ret;
 
 	ret = ipoib_conn_create_rxq(conn);
@@ -730,8 +749,11 @@ static int ipoib_conn_accept(struct ipoib_conn *conn)
 	ret = ipoib_conn_send_rep(conn);
 	if (ret)
 		return ret;
-	conn->qp.dev->cm->stats.accepted++;
+	cm->stats.accepted++;
 	ipoib_conn_move(conn, IPOIB_CONN_ANSWERED);
+	spin_lock_bh(&cm->lock);
+	list_add_tail(&conn->answered, &cm->answered);
+	spin_unlock_bh(&cm->lock);
 	return 0;
 }
 
@@ -753,6 +775,20 @@ static int ipoib_cm_check_req(struct ipoib_dev *dev,
 		return -EINVAL;
 	return ipoib_cm_private_parse(peer, event->private_data,
 				      IB_CM_REQ_PRIVATE_DATA_SIZE);
+}
+
+/*
+ * Refuse a request for now: with our private data, which tells our like that
+ * this does not count, see ipoib_conn_rej().
+ */
+static void ipoib_cm_refuse_busy(struct ipoib_dev *dev, struct ib_cm_id *id)
+{
+	struct ipoib_cm_private data;
+	u32 len;
+
+	len = ipoib_cm_private_fill(&data, dev->cm->qpn, dev->port->cm->max_msg,
+				    IPOIB_CM_CAPS);
+	ib_send_cm_rej(id, IB_CM_REJ_CONSUMER_DEFINED, NULL, 0, &data, len);
 }
 
 /* A request came in.  The CM rejects it if an error is returned. */
@@ -793,7 +829,10 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 	return 0;
 
 err_busy:
-	ib_send_cm_rej(id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
+	if (ret == -EAGAIN)
+		ipoib_cm_refuse_busy(dev, id);
+	else
+		ib_send_cm_rej(id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
 err_refuse:
 	dev->cm->stats.refused++;
 	return ret;
@@ -828,6 +867,20 @@ static void ipoib_conn_rep(struct ipoib_conn *conn,
 	ipoib_conn_notify(conn, IPOIB_CONN_EV_REP);
 }
 
+/* With the private data of our like in it, a REJ asks to come again. */
+static void ipoib_conn_rej(struct ipoib_conn *conn,
+			   const struct ib_cm_event *event)
+{
+	struct ipoib_cm_peer peer = { };
+
+	conn->reject = event->param.rej_rcvd.reason;
+	conn->busy = conn->reject == IB_CM_REJ_CONSUMER_DEFINED &&
+		     !ipoib_cm_private_parse(&peer, event->private_data,
+					     IB_CM_REJ_PRIVATE_DATA_SIZE) &&
+		     peer.caps;
+	ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
+}
+
 static int ipoib_conn_handler(struct ib_cm_id *id,
 			      const struct ib_cm_event *event)
 {
@@ -842,8 +895,7 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
 		break;
 	case IB_CM_REJ_RECEIVED:
-		conn->reject = event->param.rej_rcvd.reason;
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
+		ipoib_conn_rej(conn, event);
 		break;
 	case IB_CM_REQ_ERROR:
 	case IB_CM_REP_ERROR:
@@ -886,7 +938,7 @@ static void ipoib_link_rejected(struct ipoib_conn *conn)
 {
 	struct ipoib_link *link = conn->link;
 
-	if (!link)
+	if (!link || conn->busy)
 		return;
 	spin_lock_bh(&link->lock);
 	link->refused += ipoib_link_refusal(conn->reject);
@@ -1020,11 +1072,11 @@ static void ipoib_conn_close(struct ipoib_conn *conn, struct list_head *closing)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
-	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
 	spin_lock_bh(&cm->lock);
 	ipoib_conn_settle(conn);
 	list_move_tail(&conn->entry, closing);
 	spin_unlock_bh(&cm->lock);
+	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
 }
 
 /* Try a connection that could not be opened again, at once or later. */
@@ -1098,6 +1150,19 @@ static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
 	ipoib_conn_fail(conn, true, closing);
 }
 
+/* The peer confirmed a half-open connection, or it is to be given up. */
+static void ipoib_conn_decide(struct ipoib_conn *conn, bool rtu,
+			      struct list_head *closing)
+{
+	if (rtu || ipoib_conn_judge(conn, false) == IPOIB_HALF_OPEN_PROVEN) {
+		ib_cm_notify(conn->id, IB_EVENT_COMM_EST);
+		ipoib_conn_proven(conn);
+		return;
+	}
+	conn->qp.dev->cm->stats.half_open_dropped++;
+	ipoib_conn_close(conn, closing);
+}
+
 /* Act on what was noted; the first that ends the connection wins. */
 static void ipoib_conn_handle(struct ipoib_conn *conn,
 			      struct list_head *closing)
@@ -1139,10 +1204,11 @@ static void ipoib_conn_handle(struct ipoib_conn *conn,
 		   conn->state == IPOIB_CONN_ASKED) {
 		if (ipoib_conn_establish(conn))
 			ipoib_conn_fail(conn, false, closing);
-	} else if (events & BIT(IPOIB_CONN_EV_RTU) &&
+	} else if (events & (BIT(IPOIB_CONN_EV_RTU) |
+			     BIT(IPOIB_CONN_EV_GIVE_UP)) &&
 		   conn->state == IPOIB_CONN_ANSWERED) {
-		ib_cm_notify(conn->id, IB_EVENT_COMM_EST);
-		ipoib_conn_proven(conn);
+		ipoib_conn_decide(conn, events & BIT(IPOIB_CONN_EV_RTU),
+				  closing);
 	}
 }
 
@@ -1200,19 +1266,16 @@ static bool ipoib_conn_idle(const struct ipoib_conn *conn)
 	return limit && time_after(jiffies, READ_ONCE(conn->used) + limit);
 }
 
-/* The peer knows our QPN from our reply only, so data of it is a proof. */
 static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 {
-	struct ipoib_cm *cm = conn->qp.dev->cm;
+	enum ipoib_half_open fate = ipoib_conn_judge(conn, false);
 
 	if (conn->state != IPOIB_CONN_ANSWERED)
 		return;
-	if (time_after(READ_ONCE(conn->used), conn->since)) {
+	if (fate == IPOIB_HALF_OPEN_PROVEN)
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
-	} else if (time_after(jiffies, conn->since + IPOIB_CONN_HALF_OPEN)) {
-		cm->stats.half_open_dropped++;
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
-	}
+	else if (fate == IPOIB_HALF_OPEN_OVER)
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
 }
 
 /* Once in a while: who stands still, who is not needed? */
@@ -1444,7 +1507,7 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	mutex_init(&cm->run);
 	spin_lock_init(&cm->lock);
 	INIT_LIST_HEAD(&cm->conns);
-	INIT_LIST_HEAD(&cm->half_open);
+	INIT_LIST_HEAD(&cm->answered);
 	cm->checked = jiffies;
 	init_llist_head(&cm->todo);
 	init_llist_head(&cm->links);
@@ -1692,6 +1755,7 @@ static const char ipoib_cm_stat_names[IPOIB_CM_STATS][ETH_GSTRING_LEN] = {
 	"conn_broken", "conn_stalled", "conn_requeued",
 	"conn_waiting_dropped", "conn_rx_bad", "pmtu_signalled",
 	"conn_half_open", "conn_half_open_dropped", "conn_limited",
+	"conn_half_open_refused",
 };
 
 /**
@@ -1732,6 +1796,7 @@ void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
 	*data++ = READ_ONCE(cm->num_half_open);
 	*data++ = s->half_open_dropped;
 	*data++ = s->limited;
+	*data++ = s->half_open_refused;
 }
 
 /**

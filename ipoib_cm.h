@@ -32,6 +32,7 @@
  * @IPOIB_CONN_EV_DREQ: the peer closes it
  * @IPOIB_CONN_EV_BROKEN: a request failed, or the HCA says that the QP did
  * @IPOIB_CONN_EV_CLOSE: it is not needed any more
+ * @IPOIB_CONN_EV_GIVE_UP: it is not needed any more if it is still half-open
  */
 enum ipoib_conn_event {
 	IPOIB_CONN_EV_OPEN,
@@ -42,6 +43,7 @@ enum ipoib_conn_event {
 	IPOIB_CONN_EV_DREQ,
 	IPOIB_CONN_EV_BROKEN,
 	IPOIB_CONN_EV_CLOSE,
+	IPOIB_CONN_EV_GIVE_UP,
 };
 
 /**
@@ -65,8 +67,10 @@ enum ipoib_conn_event {
  * @from: connections of that LID, this one among them; NULL if it was opened
  *	here
  * @by_gid: in the interface's table of those that peers opened
- * @half_open: in the interface's list of those that are
+ * @half_open: it counts as such (cm->lock)
+ * @answered: in the interface's list of those of them that have our reply
  * @reject: why the peer refused, enum ib_cm_rej_reason; 0 for another reason
+ * @busy: the peer said that it will take connections again
  * @status: completion that broke it
  * @since: jiffies of the last change of state
  * @used: jiffies of the last packet
@@ -97,8 +101,10 @@ struct ipoib_conn {
 	u32 lid;
 	struct ipoib_cm_lid *from;
 	struct hlist_node by_gid;
-	struct list_head half_open;
+	bool half_open;
+	struct list_head answered;
 	int reject;
+	bool busy;
 	enum ib_wc_status status;
 	unsigned long since;
 	unsigned long used;
@@ -205,6 +211,7 @@ struct ipoib_rc_chain {
  * @bad: packets from peers that make no sense
  * @half_open_dropped: peers' connections given up before they were proven
  * @limited: of @refused, because the peer has enough
+ * @half_open_refused: of @refused, because too many were half-open
  */
 struct ipoib_cm_stats {
 	u64 opened;
@@ -223,6 +230,7 @@ struct ipoib_cm_stats {
 	u64 bad;
 	u64 half_open_dropped;
 	u64 limited;
+	u64 half_open_refused;
 };
 
 /**
@@ -230,11 +238,13 @@ struct ipoib_cm_stats {
  * @by_lid: in the interface's table
  * @lid: LID
  * @num: connections; with the last it goes
+ * @half_open: of these, those that are
  */
 struct ipoib_cm_lid {
 	struct hlist_node by_lid;
 	u32 lid;
 	u32 num;
+	u32 half_open;
 };
 
 /**
@@ -267,7 +277,7 @@ struct ipoib_cm_peers {
  * @active: connections opened from here
  * @passive: connections that peers opened
  * @num_half_open: of these, not proven yet
- * @half_open: those, the oldest first; struct ipoib_conn.half_open
+ * @answered: of these, those that were answered, the first of them first
  * @peers: finds those that peers opened; NULL in datagram mode
  * @checked: jiffies of the last look at all connections (@run)
  * @todo: connections with events
@@ -294,7 +304,7 @@ struct ipoib_cm {
 	u32 active;
 	u32 passive;
 	u32 num_half_open;
-	struct list_head half_open;
+	struct list_head answered;
 	struct ipoib_cm_peers *peers;
 	unsigned long checked;
 	struct llist_head todo;

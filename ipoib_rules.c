@@ -237,6 +237,55 @@ unsigned long ipoib_delay_spread(unsigned long delay, u32 random)
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_delay_spread);
 
+/* ---- connections that peers open ---------------------------------------- */
+
+/**
+ * ipoib_cm_admit - may a peer have another connection?
+ * @use: connections that there are
+ * @limit: how many there may be
+ *
+ * Return: 0; -ENOSPC if there are too many, -EBUSY if the peer or its LID has
+ *	its share, -EAGAIN if only too many of them are half-open
+ */
+int ipoib_cm_admit(const struct ipoib_cm_usage *use, u32 limit)
+{
+	u32 share = max_t(u32, limit / IPOIB_CM_LID_SHARE, IPOIB_CM_LID_LEAST);
+
+	if (use->all >= limit)
+		return -ENOSPC;
+	if (use->lid >= share || use->peer >= IPOIB_CM_PEER_OPEN)
+		return -EBUSY;
+	if (use->lid_half_open >= IPOIB_CM_MAX_HALF_OPEN / IPOIB_CM_LID_SHARE ||
+	    use->peer_half_open >= IPOIB_CM_PEER_HALF_OPEN)
+		return -EAGAIN;
+	return 0;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_admit);
+
+/**
+ * ipoib_half_open_judge - what is to become of a half-open connection?
+ * @now: jiffies
+ * @answered: jiffies of our reply
+ * @used: jiffies of the last packet on it, or of its making
+ * @noted: something was noted that nobody has acted upon
+ */
+enum ipoib_half_open ipoib_half_open_judge(unsigned long now,
+					   unsigned long answered,
+					   unsigned long used, bool noted)
+{
+	if (noted)
+		return IPOIB_HALF_OPEN_WAIT;
+	/* It knows our QPN from our reply only. */
+	if (time_after(used, answered))
+		return IPOIB_HALF_OPEN_PROVEN;
+	if (time_after(now, answered + IPOIB_HALF_OPEN_MOST))
+		return IPOIB_HALF_OPEN_OVER;
+	if (time_after(now, answered + IPOIB_HALF_OPEN_LEAST))
+		return IPOIB_HALF_OPEN_SPARE;
+	return IPOIB_HALF_OPEN_WAIT;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_half_open_judge);
+
 /* ---- sizes -------------------------------------------------------------- */
 
 /**

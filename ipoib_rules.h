@@ -162,6 +162,65 @@ static inline bool ipoib_path_doubtful(unsigned long now, unsigned long probed,
 	       ipoib_path_may_ask(now, asked);
 }
 
+/* ---- connections that peers open ---------------------------------------- */
+
+/*
+ * What peers may open.  Half-open is a connection until the peer has shown
+ * that it got our reply; see "Requests that nobody meant" in design.rst.
+ */
+#define IPOIB_CM_MAX_PASSIVE	8192
+#define IPOIB_CM_MAX_HALF_OPEN	1024
+#define IPOIB_CM_LID_SHARE	8	/* of both, for each LID */
+#define IPOIB_CM_LID_LEAST	16
+#define IPOIB_CM_PEER_OPEN	64	/* for each GID at a LID */
+#define IPOIB_CM_PEER_HALF_OPEN	16
+
+/**
+ * struct ipoib_cm_usage - connections that peers have opened
+ * @all: all of them
+ * @lid: of these, those from the LID of the peer in question
+ * @lid_half_open: of these, those that are half-open
+ * @peer: of @lid, those with the peer's GID
+ * @peer_half_open: of these, those that are half-open
+ */
+struct ipoib_cm_usage {
+	u32 all;
+	u32 lid;
+	u32 lid_half_open;
+	u32 peer;
+	u32 peer_half_open;
+};
+
+int ipoib_cm_admit(const struct ipoib_cm_usage *use, u32 limit);
+
+/*
+ * A peer that is there proves within milliseconds that it got our reply, and
+ * in a second however busy it is.  One that does not is kept as long as its
+ * place is not needed.
+ */
+#define IPOIB_HALF_OPEN_LEAST	HZ
+#define IPOIB_HALF_OPEN_MOST	(30 * HZ)
+
+/**
+ * enum ipoib_half_open - what is known of a connection that was answered
+ * @IPOIB_HALF_OPEN_WAIT: not long ago; or something has just been noted of it
+ * @IPOIB_HALF_OPEN_SPARE: it may be given up if its place is needed
+ * @IPOIB_HALF_OPEN_OVER: it is to be given up
+ * @IPOIB_HALF_OPEN_PROVEN: the peer sends, so it got our reply
+ */
+enum ipoib_half_open {
+	IPOIB_HALF_OPEN_WAIT,
+	IPOIB_HALF_OPEN_SPARE,
+	IPOIB_HALF_OPEN_OVER,
+	IPOIB_HALF_OPEN_PROVEN,
+};
+
+enum ipoib_half_open ipoib_half_open_judge(unsigned long now,
+					   unsigned long answered,
+					   unsigned long used, bool noted);
+
+/* ---- transmit queues ---------------------------------------------------- */
+
 /* How long the timer of a transmit queue waits after @idle. */
 static inline unsigned long ipoib_tx_idle(unsigned long idle, bool progress)
 {

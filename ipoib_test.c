@@ -1809,6 +1809,132 @@ static void test_path_doubtful(struct kunit *test)
 	}
 }
 
+/* ---- connections that peers open ---------------------------------------- */
+
+struct admit_case {
+	const char *name;
+	struct ipoib_cm_usage use;
+	u32 limit;
+	int result;
+};
+
+#define MANY		IPOIB_CM_MAX_PASSIVE
+#define LID_MANY	(IPOIB_CM_MAX_PASSIVE / IPOIB_CM_LID_SHARE)
+#define LID_HALF	(IPOIB_CM_MAX_HALF_OPEN / IPOIB_CM_LID_SHARE)
+#define PEER_MANY	IPOIB_CM_PEER_OPEN
+#define PEER_HALF	IPOIB_CM_PEER_HALF_OPEN
+
+static const struct admit_case admit_cases[] = {
+	{ "the first", { 0 }, MANY, 0 },
+	{ "the last", { .all = MANY - 1 }, MANY, 0 },
+	{ "one too many", { .all = MANY }, MANY, -ENOSPC },
+	{ "far too many", { .all = U32_MAX }, MANY, -ENOSPC },
+	{ "none at all", { 0 }, 0, -ENOSPC },
+	{ "the last of a LID", { LID_MANY - 1, LID_MANY - 1 }, MANY, 0 },
+	{ "one more of a LID", { LID_MANY, LID_MANY }, MANY, -EBUSY },
+	{ "the last of a LID, of few", { 15, 15 }, 128, 0 },
+	{ "one more of a LID, of few", { 16, 16 }, 128, -EBUSY },
+	{ "a LID has 16 of however few", { 15, 15 }, 16, 0 },
+	{ "but not more than there are", { 3, 3 }, 3, -ENOSPC },
+	{ "the last of a peer",
+	  { MANY - 1, PEER_MANY - 1, 0, PEER_MANY - 1 }, MANY, 0 },
+	{ "one more of a peer",
+	  { MANY - 1, PEER_MANY, 0, PEER_MANY }, MANY, -EBUSY },
+	{ "another at its LID", { MANY - 1, PEER_MANY, 0, 0 }, MANY, 0 },
+	{ "half-open, the last of a LID",
+	  { 1000, LID_HALF - 1, LID_HALF - 1 }, MANY, 0 },
+	{ "half-open, one more of a LID",
+	  { 1000, LID_HALF, LID_HALF }, MANY, -EAGAIN },
+	{ "half-open, the last of a peer",
+	  { 99, 99, PEER_HALF - 1, PEER_HALF, PEER_HALF - 1 }, MANY, 0 },
+	{ "half-open, one more of a peer",
+	  { 99, 99, PEER_HALF, PEER_HALF, PEER_HALF }, MANY, -EAGAIN },
+	{ "half-open, another at its LID",
+	  { 99, 99, PEER_HALF, 0, 0 }, MANY, 0 },
+};
+
+static void admit_case_desc(const struct admit_case *t, char *desc)
+{
+	strscpy(desc, t->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(admit_case, admit_cases, admit_case_desc);
+
+static void test_cm_admit(struct kunit *test)
+{
+	const struct admit_case *t = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, ipoib_cm_admit(&t->use, t->limit), t->result);
+}
+
+/* How many a LID gets if it asks for ever, under GIDs that it makes up. */
+static void test_cm_admit_shares(struct kunit *test)
+{
+	static const u32 limits[] = { 1, 15, 16, 128, 129, 1024, MANY };
+	u32 i, others;
+
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		u32 share = max(limits[i] / 8, 16U);
+
+		for (others = 0; others < limits[i]; others += 1 + others / 7) {
+			struct ipoib_cm_usage use = { .all = others };
+			u32 got = 0;
+
+			while (!ipoib_cm_admit(&use, limits[i])) {
+				use.all++;
+				use.lid++;
+				use.peer = ++got % PEER_MANY;
+			}
+			KUNIT_EXPECT_EQ(test, got,
+					min(share, limits[i] - others));
+		}
+	}
+	/* A LID holds no fewer than a peer, and no two hold all. */
+	KUNIT_EXPECT_GE(test, LID_MANY, PEER_MANY);
+	KUNIT_EXPECT_GE(test, LID_HALF, PEER_HALF);
+	KUNIT_EXPECT_LT(test, 2 * LID_MANY, MANY);
+	KUNIT_EXPECT_LT(test, 2 * LID_HALF, IPOIB_CM_MAX_HALF_OPEN);
+}
+
+static void test_half_open(struct kunit *test)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(test_times); i++) {
+		unsigned long at = test_times[i], made = at - HZ;
+
+		/* Time alone */
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at, at, made, false),
+				IPOIB_HALF_OPEN_WAIT);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + HZ, at, made,
+							    false),
+				IPOIB_HALF_OPEN_WAIT);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + HZ + 1, at, at,
+							    false),
+				IPOIB_HALF_OPEN_SPARE);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 30 * HZ, at,
+							    made, false),
+				IPOIB_HALF_OPEN_SPARE);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 30 * HZ + 1,
+							    at, made, false),
+				IPOIB_HALF_OPEN_OVER);
+		/* Data came, however late it is looked at. */
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 1, at, at + 1,
+							    false),
+				IPOIB_HALF_OPEN_PROVEN);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 60 * HZ, at,
+							    at + 1, false),
+				IPOIB_HALF_OPEN_PROVEN);
+		/* What was noted comes first. */
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 60 * HZ, at,
+							    at + 1, true),
+				IPOIB_HALF_OPEN_WAIT);
+		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 60 * HZ, at,
+							    made, true),
+				IPOIB_HALF_OPEN_WAIT);
+	}
+}
+
 static void test_tx_idle(struct kunit *test)
 {
 	unsigned long idle = 1;
@@ -2207,6 +2333,9 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_path_may_ask),
 	KUNIT_CASE(test_path_deny_delay),
 	KUNIT_CASE(test_path_doubtful),
+	KUNIT_CASE_PARAM(test_cm_admit, admit_case_gen_params),
+	KUNIT_CASE(test_cm_admit_shares),
+	KUNIT_CASE(test_half_open),
 	KUNIT_CASE(test_tx_idle),
 	KUNIT_CASE(test_ring_free),
 	KUNIT_CASE(test_ring_holds),

@@ -7,7 +7,7 @@ import socket
 import struct
 
 from lib import (Mirror, defer, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
-                 ksft_pr, main, ping_ok, slow, tcp_transfer, timeout,
+                 ksft_pr, main, now, ping, ping_ok, slow, tcp_transfer, timeout,
                  wait_until)
 from lib.capture import bth, deth, lrh
 from lib.connected import (conns, connected_ends, counter, counters,
@@ -15,6 +15,7 @@ from lib.connected import (conns, connected_ends, counter, counters,
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 
+HALF_OPEN = 1024    # in all
 QKEY_GSI = 0x80010000
 CM_CLASS, CM_REQ, CM_REP, CM_RTU = 0x07, 0x0010, 0x0013, 0x0014
 # Octets of the MAD, behind its header of 24.
@@ -128,6 +129,12 @@ def handled(end, count, send):
     before = done()
     send()
     wait_until(lambda: done() >= before + count, 30, f"{count} answers")
+
+
+def send_hosts(requests, first, count):
+    """A request of each of many hosts, by their LIDs."""
+    for lid in range(first, first + count):
+        requests.send(private=private(), lid=lid)
 
 
 def again(pair):
@@ -438,25 +445,81 @@ def test_many_hosts():
     requests = Requests(pair)
     none_half_open(pair.b)
     before = counters(pair.b)
-
-    def send():
-        for lid in range(0x1000, 0x1000 + 1100):
-            requests.send(private=private(), lid=lid)
-
-    handled(pair.b, 1100, send)
-    wait_until(lambda: counter(pair.b, "conn_passive") <=
-               before["conn_passive"] + 1024, 20, "the oldest go")
-    after = counters(pair.b)
-    ksft_eq(after["conn_limited"], before["conn_limited"])
-    ksft_eq(after["conn_refused"], before["conn_refused"])
-    ksft_le(after["conn_half_open"], 1024)
-    ksft_ge(after["conn_half_open_dropped"],
-            before["conn_half_open_dropped"] + 1100 - 1024)
+    handled(pair.b, HALF_OPEN, lambda: send_hosts(requests, 0x1000, HALF_OPEN))
+    full = counters(pair.b)
+    ksft_eq(full["conn_refused"], before["conn_refused"])
+    ksft_eq(full["conn_accepted"], before["conn_accepted"] + HALF_OPEN)
+    # No place is free until one of them was answered a second ago.
     set_mode(pair.a, "datagram")
+    begin = now()
     set_mode(pair.a, "connected")
     pair.wait_ping()
-    wait_connected(pair.a, pair.b)
+    wait_connected(pair.a, pair.b, 8)
+    ksft_pr(f"a real peer is connected after {now() - begin:.1f} s")
     tcp_transfer(pair.a, pair.b, 1 << 20)
+    handled(pair.b, 76, lambda: send_hosts(requests, 0x2000, 76))
+    after = counters(pair.b)
+    ksft_eq(after["conn_limited"], before["conn_limited"])
+    ksft_eq(after["conn_refused"] - before["conn_refused"],
+            after["conn_half_open_refused"] -
+            before["conn_half_open_refused"])
+    ksft_le(after["conn_half_open"], HALF_OPEN)
+    ksft_gt(after["conn_half_open_dropped"], full["conn_half_open_dropped"])
+
+
+@timeout(240)
+def test_many_at_once():
+    """More requests than may be half-open, before one is served: none is lost."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    none_half_open(pair.b)
+    before = counters(pair.b)
+    slow_hca = pair.b.port.fault("create_delay_ms", int(slow(15) * 1000))
+    send_hosts(requests, 0x1000, HALF_OPEN + 76)
+    wait_until(lambda: counter(pair.b, "conn_half_open_refused") ==
+               before["conn_half_open_refused"] + 76, 10, "76 are refused")
+    stats = counters(pair.b)
+    slow_hca.exec()
+    ksft_eq(stats["conn_accepted"], before["conn_accepted"], "served")
+    ksft_eq(stats["conn_half_open"], HALF_OPEN)
+    wait_until(lambda: counter(pair.b, "conn_accepted") ==
+               before["conn_accepted"] + HALF_OPEN, 40, "all others served")
+    after = counters(pair.b)
+    ksft_eq(after["conn_refused"], before["conn_refused"] + 76)
+    ksft_eq(after["conn_half_open_dropped"], before["conn_half_open_dropped"])
+
+
+@timeout(120)
+def test_busy():
+    """Refused for now, again and again: long packets wait, none is cut down."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    none_half_open(pair.b)
+
+    def patient(mad):
+        mad[CM_TIMEOUT] = 24 << 3 | mad[CM_TIMEOUT] & 7
+
+    def send():
+        for qpn in range(2, 18):
+            requests.send(patient, private(qpn))
+
+    handled(pair.b, 16, send)
+    ksft_eq(counter(pair.b, "conn_half_open"), 16)
+    limited = counter(pair.b, "conn_limited")
+    signalled = counter(pair.a, "pmtu_signalled")
+    set_mode(pair.a, "datagram")
+    set_mode(pair.a, "connected")
+    rejected = counter(pair.a, "conn_rejected")
+
+    def refused():
+        ping(pair.a.ns, pair.b.v4, size=30000, limit=0.1)
+        return counter(pair.a, "conn_rejected") >= rejected + 4
+
+    wait_until(refused, 15, "the peer is refused four times")
+    ksft_ge(counter(pair.b, "conn_limited"), limited + 4)
+    ksft_eq(counter(pair.a, "pmtu_signalled"), signalled)
 
 
 @timeout(90)
