@@ -167,12 +167,19 @@ static inline bool ipoib_path_doubtful(unsigned long now, unsigned long probed,
 /*
  * What peers may open.  Half-open is a connection until the peer has shown
  * that it got our reply; see "Requests that nobody meant" in design.rst.
+ *
+ * Ten thousand hosts need one connection each, and one more for each of their
+ * containers that has an interface of its own in the partition.  With an SRQ
+ * one is estimated at 8 KiB: a page for the ring of a QP with one send, what
+ * the HCA's driver and the CM keep of it, and our own.  So all of them take 256 MiB, those of a LID 32 MiB, those
+ * of a peer 2 MiB, and only as long as the peer keeps them up; the half-open
+ * ones take 8 MiB, whoever asks for them.
  */
-#define IPOIB_CM_MAX_PASSIVE	8192
+#define IPOIB_CM_MAX_PASSIVE	32768
 #define IPOIB_CM_MAX_HALF_OPEN	1024
 #define IPOIB_CM_LID_SHARE	8	/* of both, for each LID */
 #define IPOIB_CM_LID_LEAST	16
-#define IPOIB_CM_PEER_OPEN	64	/* for each GID at a LID */
+#define IPOIB_CM_PEER_OPEN	256	/* for each GID at a LID */
 #define IPOIB_CM_PEER_HALF_OPEN	16
 
 /**
