@@ -474,6 +474,8 @@ struct ipoib_path_source {
  * @path_inflight: how many of them
  * @path_retry: paths in BACKOFF by struct ipoib_path.retry
  * @path_retries: how many of them
+ * @path_unsent: queries in a row that ib_sa had no address of the SM for
+ * @path_pause: until when there are no more after one, jiffies
  * @path_heard: LIDs that addresses were told from, see ipoib_path_hear()
  * @path_work: starts queries
  * @path_stat: see struct ipoib_path_stats
@@ -530,6 +532,8 @@ struct ipoib_port {
 	u32 path_inflight;
 	struct rb_root_cached path_retry;
 	u32 path_retries;
+	u32 path_unsent;
+	unsigned long path_pause;
 	u32 path_heard[IPOIB_PATH_HEARD];
 	struct delayed_work path_work;
 	struct ipoib_path_stats {
@@ -932,6 +936,7 @@ struct ipoib_neighs {
  * @created: jiffies
  * @retry: jiffies before which no join is tried
  * @failures: in a row
+ * @unsent: joins in a row that ib_sa had no address of the SM for
  * @rcu: frees it
  */
 struct ipoib_mcast {
@@ -955,6 +960,7 @@ struct ipoib_mcast {
 	unsigned long created;
 	unsigned long retry;
 	u32 failures;
+	u32 unsent;
 	struct rcu_head rcu;
 };
 
@@ -982,7 +988,7 @@ struct ipoib_mcast {
  * @generation: of the last look at the stack's list
  * @joining: joins in flight
  * @num_sendonly: groups that packets made
- * @joins: joins asked for
+ * @joins: joins that the SA was asked for, and answered or not
  * @join_failures: joins refused or not answered
  * @dropped: packets dropped while a group was joined
  * @limited: of these, because there were too many groups that packets made

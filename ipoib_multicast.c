@@ -298,6 +298,22 @@ static void ipoib_mcast_backoff(struct ipoib_mcast *group)
 	group->dev->mcast.join_failures++;
 }
 
+/*
+ * ib_sa has had no address of the SM since an event: the join was not sent.
+ * That passes soon, unless there is no SM.
+ */
+static bool ipoib_mcast_put_off(struct ipoib_mcast *group)
+{
+	unsigned long delay;
+
+	if (group->unsent >= IPOIB_UNSENT_MAX)
+		return false;
+	delay = ipoib_unsent_delay(group->unsent++);
+	group->retry = jiffies + delay;
+	ipoib_mcast_survey_by(&group->dev->mcast, group->retry);
+	return true;
+}
+
 /* Said once for each series of attempts, which ends when one succeeds. */
 static void ipoib_mcast_complain(struct ipoib_dev *dev,
 				 const union ib_gid *mgid, int status)
@@ -333,10 +349,14 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 		ret = 0;
 		goto unlock;
 	}
+	/* One that was not sent is none. */
+	if (group->state == IPOIB_MCAST_JOINING && status != -EAGAIN)
+		m->joins++;
 	if (!status) {
 		group->sa = sa;
 		group->rec = sa->rec;
 		group->failures = 0;
+		group->unsent = 0;
 		ipoib_mcast_move(group, IPOIB_MCAST_JOINED, 0);
 		ipoib_mcast_todo(group, &m->answered);
 	} else {
@@ -345,7 +365,7 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 		if (status == -ENETRESET) {
 			group->retry = jiffies;
 			ipoib_mcast_todo(group, &m->join);
-		} else {
+		} else if (status != -EAGAIN || !ipoib_mcast_put_off(group)) {
 			ipoib_mcast_backoff(group);
 			complain = group->failures == IPOIB_MCAST_COMPLAIN;
 		}
@@ -429,7 +449,6 @@ static void ipoib_mcast_join(struct ipoib_mcast *group)
 		mask |= ipoib_mcast_inherit(&rec,
 			&rcu_dereference_protected(m->broadcast, true)->rec);
 	ipoib_mcast_move(group, IPOIB_MCAST_JOINING, 0);
-	m->joins++;
 	spin_unlock_bh(&m->lock);
 
 	/* Not at once: it may be a membership that is being given up. */
@@ -838,6 +857,7 @@ void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave)
 	list_for_each_entry(group, &m->list, entry) {
 		group->retry = jiffies;
 		group->failures = 0;
+		group->unsent = 0;
 	}
 	ipoib_mcast_kick(m);
 	spin_unlock_bh(&m->lock);

@@ -277,6 +277,14 @@ static void ipoib_source_queue(struct ipoib_port *port,
 	list_add_tail(&source->turn, &port->path_turns);
 }
 
+/* Has ib_sa no address of the SM?  Then it is left alone for a moment. */
+static bool ipoib_path_paused(const struct ipoib_port *port)
+{
+	unsigned long end = port->path_pause;
+
+	return port->path_unsent && time_in_range_open(jiffies, end - HZ, end);
+}
+
 static void ipoib_path_queue(struct ipoib_path *path)
 {
 	list_add_tail(&path->wait, &path->source->ready);
@@ -402,19 +410,19 @@ static struct ipoib_path *ipoib_path_first_retry(struct ipoib_port *port)
 static void ipoib_path_kick(struct ipoib_port *port)
 {
 	struct ipoib_path *first = ipoib_path_first_retry(port);
-	unsigned long now = jiffies, delay = 0;
+	bool turn = !list_empty(&port->path_turns) &&
+		    port->path_inflight < IPOIB_PATH_WINDOW;
+	unsigned long now = jiffies, at = now;
 
 	lockdep_assert_held(&port->path_lock);
-	if (port->dying)
+	if (port->dying || (!turn && !first))
 		return;
-	if (list_empty(&port->path_turns) ||
-	    port->path_inflight >= IPOIB_PATH_WINDOW) {
-		if (!first)
-			return;
-		if (time_after(first->retry, now))
-			delay = first->retry - now;
-	}
-	mod_delayed_work(ipoib_wq, &port->path_work, delay);
+	if (turn && ipoib_path_paused(port))
+		at = port->path_pause;
+	if (first && (!turn || time_before(first->retry, at)))
+		at = first->retry;
+	mod_delayed_work(ipoib_wq, &port->path_work,
+			 time_after(at, now) ? at - now : 0);
 }
 
 /* ---- life of a path ----------------------------------------------------- */
@@ -711,6 +719,33 @@ static void ipoib_path_answered(struct ipoib_path *path, bool good)
 	ipoib_source_queue(port, source);
 }
 
+/*
+ * After an event ib_sa has no address of the SM until a work item has made one.
+ * A query that was not sent for that is none, and its path keeps its turn.
+ * That does not last for ever: there may be no SM.
+ */
+static bool ipoib_path_put_off(struct ipoib_path *path)
+{
+	struct ipoib_path_source *source;
+	struct ipoib_port *port = path->port;
+	bool again;
+
+	spin_lock_bh(&port->path_lock);
+	source = path->source;
+	again = !port->dying && port->path_unsent < IPOIB_UNSENT_MAX;
+	if (again) {
+		port->path_pause = jiffies +
+				   ipoib_unsent_delay(port->path_unsent++);
+		port->path_inflight--;
+		source->inflight--;
+		ipoib_path_move(path, IPOIB_PATH_QUEUED, -EAGAIN);
+		list_move(&path->wait, &source->ready);
+		list_move(&source->turn, &port->path_turns);
+	}
+	spin_unlock_bh(&port->path_lock);
+	return again;
+}
+
 static void ipoib_path_answer(int status, struct sa_path_rec *rec,
 			      unsigned int num_prs, void *ctx)
 {
@@ -782,13 +817,19 @@ static void ipoib_path_query(struct ipoib_path *path)
 				IB_SA_PATH_REC_PKEY,
 				IPOIB_PATH_TIMEOUT_MS, GFP_KERNEL,
 				ipoib_path_answer, path, &query);
+	if (id == -EAGAIN && ipoib_path_put_off(path)) {
+		ipoib_port_put(port);
+		return;
+	}
 	if (id < 0) {
-		/* Not sent (no SM known yet, no memory): as if unanswered. */
+		/* Not sent (no SM, no memory): as if unanswered. */
 		ipoib_path_answer(-ETIMEDOUT, NULL, 0, path);
 		return;
 	}
-	/* Not answered yet?  Then it can be cancelled. */
 	spin_lock_bh(&port->path_lock);
+	port->path_unsent = 0;
+	port->path_stat.queries++;
+	/* Not answered yet?  Then it can be cancelled. */
 	if (path->state == IPOIB_PATH_QUERY) {
 		path->query = query;
 		path->query_id = id;
@@ -831,7 +872,7 @@ static struct ipoib_path *ipoib_path_next(struct ipoib_port *port)
 
 	lockdep_assert_held(&port->path_lock);
 	if (port->dying || port->path_inflight >= IPOIB_PATH_WINDOW ||
-	    list_empty(&port->path_turns))
+	    list_empty(&port->path_turns) || ipoib_path_paused(port))
 		return NULL;
 	source = list_first_entry(&port->path_turns, struct ipoib_path_source,
 				  turn);
@@ -845,7 +886,6 @@ static struct ipoib_path *ipoib_path_next(struct ipoib_port *port)
 	path->asked = jiffies;
 	source->inflight++;
 	port->path_inflight++;
-	port->path_stat.queries++;
 	ipoib_source_queue(port, source);
 	return path;
 }
@@ -938,6 +978,7 @@ void ipoib_path_revalidate(struct ipoib_port *port)
 {
 	spin_lock_bh(&port->path_lock);
 	WRITE_ONCE(port->path_gen, port->path_gen + 1);
+	port->path_unsent = 0;
 	ipoib_path_hurry(port);
 	spin_unlock_bh(&port->path_lock);
 }

@@ -12,6 +12,8 @@
 #define IPOIB_MCAST_DELAY_MIN	HZ
 #define IPOIB_LINK_DELAY_MIN	(HZ / 2)
 #define IPOIB_DEV_DELAY_MIN	(HZ / 4)
+#define IPOIB_UNSENT_DELAY_MIN	(HZ / 20UL)
+#define IPOIB_UNSENT_DELAY_MAX	(HZ / 4UL)
 #define IPOIB_DELAY_DOUBLINGS	8U
 #define IPOIB_SRQ_GROWTH	3U
 
@@ -62,6 +64,7 @@ static const struct ipoib_state ipoib_path_states[] = {
 					      BIT(IPOIB_PATH_DEAD) },
 	[IPOIB_PATH_QUERY]	= { "query", BIT(IPOIB_PATH_VALID) |
 					     BIT(IPOIB_PATH_BACKOFF) |
+					     BIT(IPOIB_PATH_QUEUED) |
 					     BIT(IPOIB_PATH_IDLE) },
 	[IPOIB_PATH_VALID]	= { "valid", BIT(IPOIB_PATH_QUEUED) |
 					     BIT(IPOIB_PATH_DEAD) },
@@ -224,6 +227,17 @@ unsigned long ipoib_dev_delay(u32 failures)
 	return ipoib_delay_doubled(IPOIB_DEV_DELAY_MIN, failures);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_dev_delay);
+
+/**
+ * ipoib_unsent_delay - when to try again what ib_sa could not send
+ * @unsent: attempts in a row before this one
+ */
+unsigned long ipoib_unsent_delay(u32 unsent)
+{
+	return min(IPOIB_UNSENT_DELAY_MIN << min(unsent, IPOIB_DELAY_DOUBLINGS),
+		   IPOIB_UNSENT_DELAY_MAX);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_unsent_delay);
 
 /**
  * ipoib_delay_spread - keep a thousand hosts from asking in step

@@ -138,6 +138,14 @@ unsigned long ipoib_link_delay(u32 failures);
 unsigned long ipoib_dev_delay(u32 failures);
 unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
 
+/*
+ * Requests that ib_sa did not send, since it has no address of the SM just now:
+ * as many in a row are no failures, some four seconds of them.
+ */
+#define IPOIB_UNSENT_MAX	20
+
+unsigned long ipoib_unsent_delay(u32 unsent);
+
 /* When a path was asked for at @asked, may the SA be asked again @now? */
 static inline bool ipoib_path_may_ask(unsigned long now, unsigned long asked)
 {

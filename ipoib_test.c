@@ -1529,7 +1529,7 @@ static void test_path_moves(struct kunit *test)
 	static const bool moves[6][6] = {
 		[IPOIB_PATH_IDLE]	= { 0, 1, 0, 0, 0, 1 },
 		[IPOIB_PATH_QUEUED]	= { 0, 0, 1, 0, 0, 1 },
-		[IPOIB_PATH_QUERY]	= { 1, 0, 0, 1, 1, 0 },
+		[IPOIB_PATH_QUERY]	= { 1, 1, 0, 1, 1, 0 },
 		[IPOIB_PATH_VALID]	= { 0, 1, 0, 0, 0, 1 },
 		[IPOIB_PATH_BACKOFF]	= { 1, 1, 0, 0, 0, 1 },
 		[IPOIB_PATH_DEAD]	= { 0, 0, 0, 0, 0, 0 },
@@ -1719,6 +1719,25 @@ static void test_rc_bufs(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, ipoib_rc_bufs(1, &large), 1);
 	KUNIT_EXPECT_EQ(test, large, 32768);
+}
+
+static void test_unsent_delay(struct kunit *test)
+{
+	unsigned long delay, last = 0, sum = 0;
+	u32 n;
+
+	KUNIT_EXPECT_EQ(test, ipoib_unsent_delay(0), HZ / 20);
+	KUNIT_EXPECT_EQ(test, ipoib_unsent_delay(1), HZ / 20 * 2);
+	for (n = 0; n < IPOIB_UNSENT_MAX; n++) {
+		delay = ipoib_unsent_delay(n);
+		KUNIT_EXPECT_GE(test, delay, last);
+		KUNIT_EXPECT_LE(test, delay, HZ / 4);
+		last = delay;
+		sum += delay;
+	}
+	KUNIT_EXPECT_GE(test, sum, 4 * HZ);
+	KUNIT_EXPECT_LE(test, sum, 5 * HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_unsent_delay(U32_MAX), HZ / 4);
 }
 
 static void test_delay_spread(struct kunit *test)
@@ -2328,6 +2347,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_mcast_delay_broadcast),
 	KUNIT_CASE(test_link_delay),
 	KUNIT_CASE(test_dev_delay),
+	KUNIT_CASE(test_unsent_delay),
 	KUNIT_CASE(test_delay_spread),
 	KUNIT_CASE(test_rc_bufs),
 	KUNIT_CASE(test_path_may_ask),
