@@ -217,13 +217,13 @@ def test_asked_once():
     pair.b.port.event("client_reregister")
     wait_until(lambda: ping(pair.b.ns, pair.a.v4, limit=0.2) and
                path_state(pair.b, pair.a) != "valid", 10, "the SA is asked")
-    # Then it waits for two seconds at least.
-    wait_until(lambda: counter(pair.b, "path_failures") >= failures + 4 and
-               path_state(pair.b, pair.a) == "backoff", 30, "back-off")
+    # Then it waits for eight seconds at least.
+    wait_until(lambda: counter(pair.b, "path_failures") >= failures + 6 and
+               path_state(pair.b, pair.a) == "backoff", 40, "back-off")
     fault.exec()
     queries = counter(pair.b, "path_queries")
     pair.b.port.event("client_reregister")
-    wait_until(lambda: path_state(pair.b, pair.a) == "valid", 10, "an answer")
+    wait_until(lambda: path_state(pair.b, pair.a) == "valid", 6, "an answer")
     end = now() + 2
     while now() < end:
         ping_ok(pair.b.ns, pair.a.v4)
