@@ -398,16 +398,21 @@ struct ipoib_channel {
 #define IPOIB_PATH_SOURCES	1024	/* buckets of sources by LID */
 #define IPOIB_PATH_HEARD	2048
 
+#define IPOIB_PATH_RANKS	20	/* of sources by the number of paths */
+
 /**
  * struct ipoib_path_source - paths that take turns with those of other sources
  *
  * A LID is the source of the paths to addresses that a packet from it told and
  * that the SA has not answered for yet.  A host cannot choose the LID it sends
- * from, so whoever forges addresses gets one share of all there is.
+ * from, so whoever forges addresses gets one share of all there is.  Likewise
+ * an interface is the source of those that only local senders asked for, so
+ * that a container gets one share, too.
  *
  * @node: in the port's table
- * @lid: LID; 0 for the port's own two sources, which are always there
+ * @lid: LID; 0 for an interface's source and the port's own two
  * @num: paths
+ * @rank: in ipoib_port.path_ranks, if its paths have no handle
  * @inflight: queries under way
  * @share: most of them that it may have now; each refusal makes it smaller
  * @bytes: memory of the packets that wait
@@ -420,6 +425,7 @@ struct ipoib_path_source {
 	struct hlist_node node;
 	u16 lid;
 	u32 num;
+	struct list_head rank;
 	u32 inflight;
 	u32 share;
 	u32 bytes;
@@ -464,12 +470,13 @@ struct ipoib_path_source {
  * @paths: struct ipoib_path.entry
  * @path_table: by struct ipoib_path_key, RCU
  * @path_known: paths with a handle
- * @path_fresh: paths without one, of addresses that no LID told
- * @path_sources: the others, struct ipoib_path_source by LID
+ * @path_left: paths without one that nobody uses any more, in QUERY
+ * @path_sources: those that a LID told, struct ipoib_path_source by LID
+ * @path_ranks: sources of paths without a handle, those of 2^n paths and more at
+ *	n, struct ipoib_path_source.rank
  * @path_turns: sources with paths to ask for, struct ipoib_path_source.turn
- * @path_unresolved: paths without a handle, oldest first,
- *	struct ipoib_path.age
- * @path_open: how many of them
+ * @path_open: paths without a handle
+ * @path_bytes: memory of the packets that wait for paths that no LID told
  * @path_asked: paths in QUERY, struct ipoib_path.wait
  * @path_inflight: how many of them
  * @path_retry: paths in BACKOFF by struct ipoib_path.retry
@@ -523,11 +530,12 @@ struct ipoib_port {
 	struct list_head paths;
 	struct rhashtable path_table;
 	struct ipoib_path_source path_known;
-	struct ipoib_path_source path_fresh;
+	struct ipoib_path_source path_left;
 	struct hlist_head path_sources[IPOIB_PATH_SOURCES];
+	struct list_head path_ranks[IPOIB_PATH_RANKS];
 	struct list_head path_turns;
-	struct list_head path_unresolved;
 	u32 path_open;
+	u32 path_bytes;
 	struct list_head path_asked;
 	u32 path_inflight;
 	struct rb_root_cached path_retry;
@@ -809,8 +817,8 @@ struct ipoib_path_key {
  * @neighs: neighbours that point here, struct ipoib_neigh.path_entry
  * @users: how many, and the query that is being sent
  * @source: whose turns it takes
+ * @local: senders of an interface asked for it, not only a LID that told it
  * @member: in @source
- * @age: in ipoib_port.path_unresolved while there is no handle
  * @state: see there
  * @wait: in @source while QUEUED, in ipoib_port.path_asked while QUERY
  * @node_retry: in ipoib_port.path_retry while BACKOFF
@@ -842,8 +850,8 @@ struct ipoib_path {
 	struct list_head neighs;
 	u32 users;
 	struct ipoib_path_source *source;
+	bool local;
 	struct list_head member;
-	struct list_head age;
 	enum ipoib_path_state state;
 	struct list_head wait;
 	struct rb_node node_retry;
@@ -898,6 +906,7 @@ struct ipoib_neigh {
  * @gc: drops those not used for a while; runs only while there are some
  * @open: the interface is up; no neighbour is made otherwise
  * @removals: how many have been removed; read by senders
+ * @source: paths without a handle that local senders asked for
  * @evicted: dropped to make room for others
  * @refused: not made, because all others were in use
  */
@@ -908,6 +917,7 @@ struct ipoib_neighs {
 	struct delayed_work gc;
 	bool open;
 	u32 removals;
+	struct ipoib_path_source source;
 	u64 evicted;
 	u64 refused;
 };

@@ -34,7 +34,10 @@
 #define IPOIB_PATH_WINDOW	64
 #define IPOIB_PATH_TIMEOUT_MS	1000
 #define IPOIB_PATH_TRIES	4
-/* Memory of packets that wait: for a path, for all of a told source, else. */
+/*
+ * Memory of packets that wait: for a path, for all of a told source, for all
+ * others of the port.  Where that is too much, an interface has its share of it.
+ */
 #define IPOIB_PATH_WAIT_BYTES	(512 * 1024)
 #define IPOIB_TOLD_WAIT_BYTES	(1024 * 1024)
 #define IPOIB_OWN_WAIT_BYTES	(256 * 1024 * 1024)
@@ -209,6 +212,7 @@ static void ipoib_source_init(struct ipoib_path_source *source, u16 lid)
 {
 	source->lid = lid;
 	source->share = lid ? IPOIB_TOLD_QUERIES : IPOIB_PATH_WINDOW;
+	INIT_LIST_HEAD(&source->rank);
 	INIT_LIST_HEAD(&source->paths);
 	INIT_LIST_HEAD(&source->ready);
 	INIT_LIST_HEAD(&source->turn);
@@ -225,15 +229,13 @@ static struct ipoib_path_source *ipoib_source_find(struct ipoib_port *port,
 	struct ipoib_path_source *source;
 
 	lockdep_assert_held(&port->path_lock);
-	if (!lid)
-		return &port->path_fresh;
 	hlist_for_each_entry(source, ipoib_source_bucket(port, lid), node)
 		if (source->lid == lid)
 			return source;
 	return NULL;
 }
 
-/* It goes when its last path leaves; without memory the port's own will do. */
+/* It goes when its last path leaves; NULL if there is no memory. */
 static struct ipoib_path_source *ipoib_source_get(struct ipoib_port *port,
 						  u16 lid)
 {
@@ -243,7 +245,7 @@ static struct ipoib_path_source *ipoib_source_get(struct ipoib_port *port,
 		return source;
 	source = kzalloc_obj(*source, GFP_ATOMIC);
 	if (!source)
-		return &port->path_fresh;
+		return NULL;
 	ipoib_source_init(source, lid);
 	hlist_add_head(&source->node, ipoib_source_bucket(port, lid));
 	return source;
@@ -262,6 +264,19 @@ static bool ipoib_source_is_known(const struct ipoib_port *port,
 				  const struct ipoib_path_source *source)
 {
 	return source == &port->path_known;
+}
+
+/* The number of its paths has changed. */
+static void ipoib_source_rank(struct ipoib_port *port,
+			      struct ipoib_path_source *source)
+{
+	u32 rank;
+
+	list_del_init(&source->rank);
+	if (!source->num || source == &port->path_left)
+		return;
+	rank = min_t(u32, ilog2(source->num), IPOIB_PATH_RANKS - 1);
+	list_add_tail(&source->rank, &port->path_ranks[rank]);
 }
 
 static void ipoib_path_kick(struct ipoib_port *port);
@@ -301,6 +316,16 @@ static void ipoib_path_dequeue(struct ipoib_path *path)
 		list_del_init(&path->source->turn);
 }
 
+/* Memory of packets that wait has come or gone. */
+static void ipoib_source_count_waiting(struct ipoib_port *port,
+				       struct ipoib_path_source *source,
+				       int bytes)
+{
+	source->bytes += bytes;
+	if (!source->lid)
+		port->path_bytes += bytes;
+}
+
 static void ipoib_path_join(struct ipoib_path *path,
 			    struct ipoib_path_source *source)
 {
@@ -309,30 +334,34 @@ static void ipoib_path_join(struct ipoib_path *path,
 	lockdep_assert_held(&port->path_lock);
 	path->source = source;
 	source->num++;
-	source->bytes += path->waiting_bytes;
+	ipoib_source_count_waiting(port, source, path->waiting_bytes);
 	list_add_tail(&path->member, &source->paths);
 	if (ipoib_source_is_known(port, source))
 		return;
-	list_add_tail(&path->age, &port->path_unresolved);
+	if (is_power_of_2(source->num))
+		ipoib_source_rank(port, source);
 	port->path_open++;
 }
 
-/* It is neither queued nor asked for. */
+/* It is not queued. */
 static void ipoib_path_leave(struct ipoib_path *path)
 {
 	struct ipoib_path_source *source = path->source;
 	struct ipoib_port *port = path->port;
 
 	lockdep_assert_held(&port->path_lock);
-	WARN_ON_ONCE(!list_empty(&path->wait));
+	WARN_ON_ONCE(path->state != IPOIB_PATH_QUERY &&
+		     !list_empty(&path->wait));
 	path->source = NULL;
-	source->bytes -= path->waiting_bytes;
+	ipoib_source_count_waiting(port, source, -path->waiting_bytes);
 	list_del(&path->member);
+	source->num--;
 	if (!ipoib_source_is_known(port, source)) {
-		list_del(&path->age);
+		if (is_power_of_2(source->num + 1))
+			ipoib_source_rank(port, source);
 		port->path_open--;
 	}
-	if (!--source->num && source->lid)
+	if (!source->num && source->lid)
 		ipoib_source_free(source);
 }
 
@@ -340,15 +369,31 @@ static void ipoib_path_set_source(struct ipoib_path *path,
 				  struct ipoib_path_source *source)
 {
 	bool queued = path->state == IPOIB_PATH_QUEUED;
+	bool asked = path->state == IPOIB_PATH_QUERY;
 
 	if (path->source == source)
 		return;
 	if (queued)
 		ipoib_path_dequeue(path);
+	if (asked) {
+		path->source->inflight--;
+		source->inflight++;
+		ipoib_source_queue(path->port, path->source);
+	}
 	ipoib_path_leave(path);
 	ipoib_path_join(path, source);
 	if (queued)
 		ipoib_path_queue(path);
+}
+
+/* Whose is a path without a handle that no LID told? */
+static struct ipoib_path_source *ipoib_path_owner(struct ipoib_path *path)
+{
+	struct ipoib_neigh *neigh;
+
+	neigh = list_first_entry_or_null(&path->neighs, struct ipoib_neigh,
+					 path_entry);
+	return neigh ? &neigh->dev->neigh.source : &path->port->path_left;
 }
 
 /* ---- which LID told an address ------------------------------------------ */
@@ -430,7 +475,7 @@ static void ipoib_path_kick(struct ipoib_port *port)
 static void ipoib_path_count_waiting(struct ipoib_path *path, int bytes)
 {
 	path->waiting_bytes += bytes;
-	path->source->bytes += bytes;
+	ipoib_source_count_waiting(path->port, path->source, bytes);
 }
 
 static void ipoib_path_drop_waiting(struct ipoib_path *path,
@@ -534,45 +579,78 @@ static bool ipoib_path_can_evict(const struct ipoib_path *path)
 }
 
 /* Those that are asked for are at the end, and few. */
-static void ipoib_source_evict(struct ipoib_path_source *source,
-			       struct sk_buff_head *drop)
+static struct ipoib_path *ipoib_source_victim(struct ipoib_path_source *source)
 {
 	struct ipoib_path *path;
 
 	list_for_each_entry(path, &source->paths, member)
-		if (ipoib_path_can_evict(path)) {
-			ipoib_path_evict(path, drop);
-			return;
-		}
+		if (ipoib_path_can_evict(path))
+			return path;
+	return NULL;
 }
 
-static void ipoib_port_evict(struct ipoib_port *port, struct sk_buff_head *drop)
+/*
+ * Who has most has to make room for all; of those that have about as much, the
+ * one that asks.
+ */
+static void ipoib_port_evict(struct ipoib_port *port,
+			     struct ipoib_path_source *asks,
+			     struct sk_buff_head *drop)
 {
+	struct ipoib_path_source *most = NULL;
+	u32 rank = IPOIB_PATH_RANKS;
 	struct ipoib_path *path;
 
-	list_for_each_entry(path, &port->path_unresolved, age)
-		if (ipoib_path_can_evict(path)) {
-			ipoib_path_evict(path, drop);
-			return;
-		}
+	while (!most && rank--)
+		most = list_first_entry_or_null(&port->path_ranks[rank],
+						struct ipoib_path_source,
+						rank);
+	if (!most)
+		return;
+	list_move_tail(&most->rank, &port->path_ranks[rank]);
+	if (asks && asks->num >> rank)
+		most = asks;
+	path = ipoib_source_victim(most);
+	if (path)
+		ipoib_path_evict(path, drop);
 }
 
-/* A place for one more path without a handle. */
-static void ipoib_path_make_room(struct ipoib_port *port, u16 lid,
+/*
+ * A LID that forges addresses has its own paths evicted all the time.  One that
+ * local senders asked for before it told the address goes back to them.
+ */
+static void ipoib_told_evict(struct ipoib_path_source *source,
+			     struct sk_buff_head *drop)
+{
+	struct ipoib_path *path = ipoib_source_victim(source);
+
+	if (path && path->local)
+		ipoib_path_set_source(path, ipoib_path_owner(path));
+	else if (path)
+		ipoib_path_evict(path, drop);
+}
+
+/* A place for one more path without a handle; its source may be gone then. */
+static void ipoib_path_make_room(struct ipoib_dev *dev, u16 lid,
 				 struct sk_buff_head *drop)
 {
-	struct ipoib_path_source *source = ipoib_source_find(port, lid);
+	struct ipoib_path_source *source = &dev->neigh.source;
+	struct ipoib_port *port = dev->port;
 
+	if (lid)
+		source = ipoib_source_find(port, lid);
 	if (lid && source && source->num >= IPOIB_TOLD_PATHS)
-		ipoib_source_evict(source, drop);
-	else if (port->path_open >= IPOIB_PATH_OPEN)
-		ipoib_port_evict(port, drop);
+		ipoib_told_evict(source, drop);
+	if (port->path_open >= IPOIB_PATH_OPEN)
+		ipoib_port_evict(port, source, drop);
 }
 
-static struct ipoib_path *ipoib_path_create(struct ipoib_port *port,
+static struct ipoib_path *ipoib_path_create(struct ipoib_dev *dev,
 					    const struct ipoib_path_key *key,
 					    u16 lid)
 {
+	struct ipoib_path_source *source = NULL;
+	struct ipoib_port *port = dev->port;
 	struct ipoib_path *path;
 
 	path = kzalloc_obj(*path, GFP_ATOMIC);
@@ -581,6 +659,7 @@ static struct ipoib_path *ipoib_path_create(struct ipoib_port *port,
 	path->key = *key;
 	path->port = port;
 	path->gen = port->path_gen;
+	path->local = !lid;
 	INIT_LIST_HEAD(&path->neighs);
 	INIT_LIST_HEAD(&path->wait);
 	__skb_queue_head_init(&path->waiting);
@@ -590,8 +669,29 @@ static struct ipoib_path *ipoib_path_create(struct ipoib_port *port,
 		return NULL;
 	}
 	list_add_tail(&path->entry, &port->paths);
-	ipoib_path_join(path, ipoib_source_get(port, lid));
+	if (lid)
+		source = ipoib_source_get(port, lid);
+	ipoib_path_join(path, source ?: &dev->neigh.source);
 	return path;
+}
+
+/*
+ * Without a handle: one that a LID told becomes that of the interface whose
+ * senders ask for it, too, and of two interfaces it is the one's that has fewer.
+ */
+static void ipoib_path_take(struct ipoib_dev *dev, struct ipoib_path *path,
+			    const u8 *addr)
+{
+	struct ipoib_path_source *source = path->source;
+
+	if (ipoib_source_is_known(dev->port, source))
+		return;
+	if (source->lid && ipoib_path_told(dev->port, addr))
+		return;
+	path->local = true;
+	if (source->lid || source == &dev->port->path_left ||
+	    dev->neigh.source.num < source->num)
+		ipoib_path_set_source(path, &dev->neigh.source);
 }
 
 /* The path to an address; the caller becomes a user of it. */
@@ -611,10 +711,12 @@ static struct ipoib_path *ipoib_path_get(struct ipoib_dev *dev, const u8 *addr,
 	ipoib_addr_gid(addr, &key.dgid);
 	path = rhashtable_lookup_fast(&port->path_table, &key,
 				      ipoib_path_params);
-	if (!path) {
+	if (path) {
+		ipoib_path_take(dev, path, addr);
+	} else {
 		lid = ipoib_path_told(port, addr);
-		ipoib_path_make_room(port, lid, drop);
-		path = ipoib_path_create(port, &key, lid);
+		ipoib_path_make_room(dev, lid, drop);
+		path = ipoib_path_create(dev, &key, lid);
 	}
 	if (path)
 		path->users++;
@@ -661,7 +763,7 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	*old = rcu_replace_pointer(path->ah, NULL,
 				   lockdep_is_held(&port->path_lock));
 	if (*old)
-		ipoib_path_set_source(path, &port->path_fresh);
+		ipoib_path_set_source(path, ipoib_path_owner(path));
 }
 
 /* What the answer says of the LID that the peer was heard from. */
@@ -990,13 +1092,16 @@ void ipoib_path_revalidate(struct ipoib_port *port)
  */
 int ipoib_path_port_init(struct ipoib_port *port)
 {
+	u32 i;
+
 	spin_lock_init(&port->path_lock);
 	mutex_init(&port->answer_lock);
 	INIT_LIST_HEAD(&port->paths);
 	ipoib_source_init(&port->path_known, 0);
-	ipoib_source_init(&port->path_fresh, 0);
+	ipoib_source_init(&port->path_left, 0);
+	for (i = 0; i < IPOIB_PATH_RANKS; i++)
+		INIT_LIST_HEAD(&port->path_ranks[i]);
 	INIT_LIST_HEAD(&port->path_turns);
-	INIT_LIST_HEAD(&port->path_unresolved);
 	INIT_LIST_HEAD(&port->path_asked);
 	port->path_retry = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&port->ah_dead);
@@ -1285,10 +1390,16 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 static bool ipoib_path_overfull(const struct ipoib_path *path)
 {
 	const struct ipoib_path_source *source = path->source;
+	const struct ipoib_port *port = path->port;
+	u32 most = IPOIB_TOLD_WAIT_BYTES;
 
-	return path->waiting_bytes > IPOIB_PATH_WAIT_BYTES ||
-	       source->bytes > (source->lid ? IPOIB_TOLD_WAIT_BYTES :
-					      IPOIB_OWN_WAIT_BYTES);
+	if (path->waiting_bytes > IPOIB_PATH_WAIT_BYTES)
+		return true;
+	if (!source->lid)
+		most = port->path_bytes > IPOIB_OWN_WAIT_BYTES ?
+		       IPOIB_OWN_WAIT_BYTES / max(READ_ONCE(port->users), 1U) :
+		       IPOIB_OWN_WAIT_BYTES;
+	return source->bytes > most;
 }
 
 /* Queue a packet until the path is known; the oldest go when it is too much. */
@@ -1482,7 +1593,7 @@ static bool ipoib_path_believes(const struct ipoib_path *path, u16 slid)
 	return time_after(jiffies, path->asked + delay);
 }
 
-/* Without a handle: it takes turns with the paths of the LID that has fewer. */
+/* Without a handle: it takes turns with the paths of the source that has fewer. */
 static void ipoib_path_claim(struct ipoib_path *path, u16 lid)
 {
 	struct ipoib_path_source *source;
@@ -1491,9 +1602,11 @@ static void ipoib_path_claim(struct ipoib_path *path, u16 lid)
 	    path->source->lid == lid)
 		return;
 	source = ipoib_source_get(path->port, lid);
+	if (!source)
+		return;
 	if (source->num < path->source->num)
 		ipoib_path_set_source(path, source);
-	else if (!source->num && source->lid)
+	else if (!source->num)
 		ipoib_source_free(source);
 }
 
@@ -1609,6 +1722,7 @@ void ipoib_neigh_stop(struct ipoib_dev *dev)
 	struct ipoib_neigh *neigh;
 	struct sk_buff_head drop;
 	struct ipoib_path *path;
+	u32 n;
 
 	__skb_queue_head_init(&drop);
 	spin_lock_bh(&port->path_lock);
@@ -1626,6 +1740,17 @@ void ipoib_neigh_stop(struct ipoib_dev *dev)
 		cond_resched();
 		spin_lock_bh(&port->path_lock);
 	}
+	/* What is left is another interface's, or the SA has to answer. */
+	for (n = 1; dev->neigh.source.num; n++) {
+		path = list_first_entry(&dev->neigh.source.paths,
+					struct ipoib_path, member);
+		ipoib_path_set_source(path, ipoib_path_owner(path));
+		if (n % IPOIB_WALK)
+			continue;
+		spin_unlock_bh(&port->path_lock);
+		cond_resched();
+		spin_lock_bh(&port->path_lock);
+	}
 	spin_unlock_bh(&port->path_lock);
 	cancel_delayed_work_sync(&dev->neigh.gc);
 	ipoib_path_free_skbs(&drop);
@@ -1634,11 +1759,13 @@ void ipoib_neigh_stop(struct ipoib_dev *dev)
 int ipoib_neigh_init(struct ipoib_dev *dev)
 {
 	INIT_LIST_HEAD(&dev->neigh.list);
+	ipoib_source_init(&dev->neigh.source, 0);
 	INIT_DELAYED_WORK(&dev->neigh.gc, ipoib_neigh_gc);
 	return rhashtable_init(&dev->neigh.table, &ipoib_neigh_params);
 }
 
 void ipoib_neigh_exit(struct ipoib_dev *dev)
 {
+	WARN_ON_ONCE(dev->neigh.source.num);
 	rhashtable_destroy(&dev->neigh.table);
 }

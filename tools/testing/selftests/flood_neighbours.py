@@ -11,12 +11,15 @@ import subprocess
 import time
 
 from lib import (any_ends, bkg, defer, ends, hca, hold, in_groups, ip, ksft_eq,
-                 ksft_ge, ksft_gt, ksft_le, ksft_pr, ksft_true, main,
+                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true, main,
                  neigh_flush, now, ping, ping_ok, read, slow, stagger, timeout,
                  wait_until, write)
 from lib.capture import bth, deth, lrh
+from lib.child import Child, add_link
 from lib.connected import counter, counters, set_mode
+from lib.netns import Netns
 from lib.sa import alias_guids
+from lib.traffic import SO_SNDBUFFORCE, UdpSink, udp_send
 
 BOOT = {"hcas": 5, "ipoib": "ours", "needs": "load", "seconds": 180,
         "mem": 1536, "hca": "gids=128"}
@@ -31,6 +34,9 @@ HEAD = 8 + 12 + 8 + 4
 QPN, GUID = HEAD + 8 + 1, HEAD + 8 + 12
 # What Documentation/user-guide.rst says that one host can make another hold
 MEMORY = 4 << 20
+# And as Documentation/design.rst does, the paths of a port without a handle
+PATHS = 16384
+NEWCOMERS = ("10.0.0.33", "10.0.0.34")
 GUIDS = 0x021bd5bb00000000
 
 
@@ -93,8 +99,8 @@ def newcomers():
     """Two hosts on b's subnet that have never sent to it."""
     pair = any_ends(hca(2).port(), hca(3).port(), ("h3", "h4"), net=5,
                     keep=False)
-    for number, end in enumerate(pair, 33):
-        ip(f"addr add 10.0.0.{number}/24 dev {end.ifname}", ns=end.ns)
+    for v4, end in zip(NEWCOMERS, pair):
+        ip(f"addr add {v4}/24 dev {end.ifname}", ns=end.ns)
     return pair.a, pair.b
 
 
@@ -125,7 +131,7 @@ def test_forged_addresses():
             if passed > 8 and "asks" not in took:
                 took["asks"] = first_contact(asks, pair.b.v4)
             if passed > 16 and "asked" not in took:
-                took["asked"] = first_contact(pair.b, "10.0.0.34")
+                took["asked"] = first_contact(pair.b, NEWCOMERS[1])
             hold(0.2)
         load.stop(slow(20))
     stats = counters(pair.b)
@@ -228,6 +234,65 @@ def test_asked_once():
     while now() < end:
         ping_ok(pair.b.ns, pair.a.v4)
     ksft_eq(counter(pair.b, "path_queries") - queries, 1, "queries")
+
+
+def raw_flood(child, prefix, count):
+    """One packet each to addresses that nobody has, by a packet socket."""
+    sock = child.ns.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                           socket.htons(0x0800))
+    with sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 28)
+        with child.ns.inside():
+            sock.bind((child.ifname, 0x0800))
+        for _ in range(count):
+            sock.send(b"\0" + os.urandom(3) + prefix + os.urandom(8) +
+                      struct.pack(">HH", 0x0800, 0) + bytes(20))
+
+
+@timeout(300)
+def test_container_floods():
+    """A container sends to random addresses: its own paths are forgotten."""
+    pair = fresh()
+    peers = newcomers()
+    box = Netns("box").add()
+    defer(box.delete)
+    add_link(pair.b, "box.f", "pkey 0x800f", f"netns {box.name}")
+    child = Child(pair.b, "box.f", 15, box)
+    defer(child.delete)
+    child.up()
+    child.wait_carrier()
+    for peer, v4 in zip(peers, NEWCOMERS):
+        ip(f"neigh replace {v4} lladdr {peer.address().hex(':')} nud permanent "
+           f"dev {pair.b.ifname}", ns=pair.b.ns)
+        defer(ip, f"neigh del {v4} dev {pair.b.ifname}", ns=pair.b.ns)
+    sinks = [UdpSink(peer.ns) for peer in peers]
+    prefix = pair.a.address()[4:12]
+    fault = pair.b.port.fault("sa_drop", 1)
+    before = counters(pair.b)
+    with pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        def send(number):
+            udp_send(sock, (NEWCOMERS[number], sinks[number].port), 1, 64)
+
+        send(0)
+        wait_until(lambda: path_state(pair.b, peers[0]), 5, "a path")
+        raw_flood(child, prefix, PATHS + 500)
+        # One more path of another interface, and its packet waits.
+        send(1)
+        wait_until(lambda: path_state(pair.b, peers[1]), 5, "another path")
+        raw_flood(child, prefix, 50)
+        stats, flooded = counters(pair.b), counters(child)
+        ksft_in(path_state(pair.b, peers[1]), ("queued", "query", "backoff"))
+        fault.exec()
+        ksft_eq(sinks[1].collect(1, slow(5)), 1, "the packet that waited")
+        wait_until(lambda: send(0) or sinks[0].collect(1, 0.5), 10,
+                   "the first path")
+    ksft_pr(f"{flooded['path_unresolved']} paths, "
+            f"{flooded['neigh_evicted']} of the container evicted")
+    ksft_ge(stats["path_unresolved"], PATHS)
+    ksft_le(stats["path_unresolved"], PATHS + 64)
+    ksft_ge(flooded["neigh_evicted"], 500)
+    ksft_eq(stats["neigh_evicted"] - before["neigh_evicted"], 0,
+            "neighbours of others evicted")
 
 
 def sender(pair, addresses, stop):
