@@ -1049,6 +1049,8 @@ struct ipoib_mcasts {
  * @again_at: that time, in jiffies (@lock)
  * @failures: in a row of what it tries again (@lock)
  * @link_work: what needs rtnl: MTU, address, carrier on
+ * @registered: @link_work may hold a reference on @ndev (@lock)
+ * @link_due: it is to be queued as soon as it may (@lock)
  * @announce: link_work shall tell the peers where we are
  * @setting_mtu: link_work changes the MTU, not the administrator (rtnl)
  * @guid: the administrator's choice among the port's GUIDs, 0: the first
@@ -1083,6 +1085,8 @@ struct ipoib_dev {
 	unsigned long again_at;
 	u32 failures;
 	struct work_struct link_work;
+	bool registered;
+	bool link_due;
 	bool announce;
 	bool setting_mtu;
 	__be64 guid;

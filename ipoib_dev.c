@@ -179,8 +179,17 @@ void ipoib_dev_fill_addr(const struct ipoib_dev *dev, u8 *addr)
 			dev->connected);
 }
 
+/*
+ * Before the net_device is registered, which may fail, nobody waits for
+ * references on it.
+ */
 static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
 {
+	lockdep_assert_held(&dev->lock);
+	if (!dev->registered) {
+		dev->link_due = true;
+		return;
+	}
 	dev_hold(dev->ndev);
 	if (!queue_work(ipoib_wq, &dev->link_work))
 		dev_put(dev->ndev);
@@ -546,6 +555,22 @@ void ipoib_dev_attach(struct ipoib_dev *dev)
 	mutex_lock(&dev->lock);
 	ipoib_dev_read_port(dev);
 	ipoib_dev_pkey_changed(dev);
+	mutex_unlock(&dev->lock);
+}
+
+/**
+ * ipoib_dev_registered - the net_device is registered: it may be referred to
+ * @dev: interface
+ *
+ * Context: rtnl, also when it comes to another namespace.
+ */
+void ipoib_dev_registered(struct ipoib_dev *dev)
+{
+	mutex_lock(&dev->lock);
+	dev->registered = true;
+	if (dev->link_due)
+		ipoib_dev_queue_link_work(dev);
+	dev->link_due = false;
 	mutex_unlock(&dev->lock);
 }
 

@@ -35,6 +35,7 @@ enum ipoib_dev_state {
 const char *ipoib_dev_state_name(enum ipoib_dev_state state);
 void ipoib_dev_init(struct ipoib_dev *dev);
 void ipoib_dev_attach(struct ipoib_dev *dev);
+void ipoib_dev_registered(struct ipoib_dev *dev);
 bool ipoib_dev_is_up(const struct ipoib_dev *dev);
 int ipoib_dev_open(struct ipoib_dev *dev);
 void ipoib_dev_close(struct ipoib_dev *dev);

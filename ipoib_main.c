@@ -1007,6 +1007,7 @@ static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 		/* What XPS has is freed when it is unregistered, only then. */
 		ipoib_dev_spread(ipoib_priv(ndev));
 		ipoib_fs_add(ipoib_priv(ndev));
+		ipoib_dev_registered(ipoib_priv(ndev));
 		break;
 	case NETDEV_CHANGENAME:
 		ipoib_fs_del(ipoib_priv(ndev));
