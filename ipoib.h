@@ -1001,7 +1001,8 @@ struct ipoib_mcast {
  * @joins: joins that the SA was asked for, and answered or not
  * @join_failures: joins refused or not answered
  * @dropped: packets dropped while a group was joined
- * @limited: of these, because there were too many groups that packets made
+ * @limited: packets that went to the broadcast group, because there were too
+ *	many groups that packets made
  */
 struct ipoib_mcasts {
 	spinlock_t lock;	/* list, states, waiting packets */

@@ -34,7 +34,10 @@
 #define IPOIB_MCAST_WAITING	64
 #define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
 #define IPOIB_MCAST_COMPLAIN	3	/* failures in a row that are logged */
-/* Groups that only packets made; with many of them, the unused go soon. */
+/*
+ * Groups that only packets made; with many of them, the unused go soon.  Packets
+ * to further ones go to the broadcast group, where all members are, too.
+ */
 #define IPOIB_MCAST_SENDONLY	2048
 #define IPOIB_MCAST_CROWDED	(IPOIB_MCAST_SENDONLY * 3 / 4)
 #define IPOIB_MCAST_IDLE_SHORT	(5 * HZ)
@@ -883,7 +886,15 @@ bool ipoib_mcast_is_up(struct ipoib_dev *dev)
 
 /* ---- sending ------------------------------------------------------------ */
 
-/* A packet for a group that is on no list makes one, unless there are many. */
+/* NULL before it was joined. */
+static struct ipoib_ah *ipoib_mcast_broadcast_ah(const struct ipoib_mcasts *m)
+{
+	struct ipoib_mcast *group = rcu_dereference(m->broadcast);
+
+	return group ? rcu_dereference(group->ah) : NULL;
+}
+
+/* A packet for a group that is on no list makes one. */
 static struct ipoib_mcast *ipoib_mcast_create_sendonly(struct ipoib_dev *dev,
 						       const union ib_gid *mgid)
 {
@@ -892,10 +903,6 @@ static struct ipoib_mcast *ipoib_mcast_create_sendonly(struct ipoib_dev *dev,
 
 	lockdep_assert_held(&m->lock);
 	ipoib_mcast_survey_unused(m);
-	if (m->num_sendonly >= IPOIB_MCAST_SENDONLY) {
-		m->limited++;
-		return NULL;
-	}
 	group = ipoib_mcast_create(dev, mgid);
 	if (!group)
 		return NULL;
@@ -912,6 +919,7 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 {
 	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_mcasts *m = &dev->mcast;
+	struct ipoib_ah *ah = NULL;
 	struct ipoib_mcast *group;
 	bool kept = false;
 
@@ -919,6 +927,12 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 	if (!m->running)
 		goto unlock;
 	group = rhashtable_lookup_fast(&m->table, mgid, ipoib_mcast_params);
+	if (!group && m->num_sendonly >= IPOIB_MCAST_SENDONLY) {
+		/* When the unused ones are looked for is settled by now. */
+		m->limited++;
+		ah = ipoib_mcast_broadcast_ah(m);
+		goto unlock;
+	}
 	group = group ?: ipoib_mcast_create_sendonly(dev, mgid);
 	if (!group)
 		goto unlock;
@@ -929,9 +943,11 @@ static noinline netdev_tx_t ipoib_mcast_defer(struct ipoib_txq *txq,
 	}
 	ipoib_mcast_kick(m);
 unlock:
-	if (!kept)
+	if (!kept && !ah)
 		m->dropped++;
 	spin_unlock_bh(&m->lock);
+	if (ah)
+		return ipoib_ud_send(txq, skb, ah, IB_MULTICAST_QPN);
 	if (!kept)
 		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NEIGH_QUEUEFULL);
 	ipoib_txq_kick(txq);
@@ -960,10 +976,8 @@ netdev_tx_t ipoib_mcast_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		ah = rcu_dereference(group->ah);
 		if (group->sendonly)
 			ipoib_stamp(&group->used);
-		if (!ah && READ_ONCE(group->fallback)) {
-			group = rcu_dereference(m->broadcast);
-			ah = group ? rcu_dereference(group->ah) : NULL;
-		}
+		if (!ah && READ_ONCE(group->fallback))
+			ah = ipoib_mcast_broadcast_ah(m);
 	}
 	if (unlikely(!ah))
 		return ipoib_mcast_defer(txq, skb, &mgid);

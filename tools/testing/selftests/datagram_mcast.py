@@ -262,8 +262,19 @@ def test_member_after_sender():
 @ours_only("the in-tree module makes any number of them")
 @timeout(150)
 def test_send_only_limit():
-    """Senders to thousands of groups: so many are made, and soon forgotten."""
+    """
+    Senders to thousands of groups: so many are made, and soon forgotten.  What
+    is sent to others reaches its members all the same.
+    """
     pair = ends()
+    group, v6 = "239.3.99.98", "fd00::98:1234"
+    ip(f"addr add {v6}/64 dev {pair.b.ifname} nodad", ns=pair.b.ns)
+    defer(ip, f"addr del {v6}/64 dev {pair.b.ifname}", ns=pair.b.ns)
+    wait_members(mgid_of("ff02::1:ff98:1234"), pair.b)
+    sink = mcast_receiver(pair.b, group)
+    defer(sink.close)
+    wait_members(mgid_of(group), pair.b)
+    ping_ok(pair.a.ns, pair.b.v6)
 
     def limited():
         return counter(pair.a, "mcast_limited")
@@ -278,6 +289,12 @@ def test_send_only_limit():
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 25)
         for number in range(2300):
             sock.sendto(b"x", (f"239.3.{number >> 8}.{number & 255}", 9))
+        # By the broadcast group, also to find a neighbour
+        ksft_eq(mcast_send(pair.a, group, sink, 10), 10)
+        ksft_eq(sink.collect(10, slow(1)), 10, "datagrams beyond the limit")
+        ping_ok(pair.a.ns, v6)
+        for missing in (group, "ff02::1:ff98:1234"):
+            ksft_not_in(mgid_text(mgid_of(missing)), local_groups(pair.a))
         ksft_ge(limited(), first + 200)
         ksft_le(len(local_groups(pair.a)), 2048 + 20)
         ksft_ge(len(local_groups(pair.a)), 2048)
