@@ -1584,7 +1584,15 @@ unlock:
 	return ret;
 }
 
-/* Who is to be believed?  Not a LID that the SA has just denied. */
+/*
+ * Who is to be believed?  Not a LID that the SA has just denied.
+ *
+ * A port whose LMC is not zero may send from any of its LIDs.  A path record
+ * does not tell the LMC, and how close two LIDs are does not tell either: the
+ * neighbour of a LID may be another port.  So such a peer is denied like a
+ * forger: there is a query after one second, two, four and so on, and in the end
+ * one in five minutes for a LID, or in 16 s if it changes between several.
+ */
 static bool ipoib_path_believes(const struct ipoib_path *path, u16 slid)
 {
 	unsigned long delay = ipoib_path_deny_delay(path->denials,
