@@ -285,9 +285,14 @@ class Ends:
     def drop(self):
         """Give the interfaces back to the first namespace."""
         names = [end.ifname for end in self if end.present()]
+        # It would come home when its namespace goes, but a TCP connection that
+        # waits for its last acknowledgement keeps that.
+        for end in self:
+            if end.present():
+                ip(["link", "set", end.ifname, "netns", "1"], ns=end.ns,
+                   fail=False)
         for end in self:
             end.drop()
-        # Where the namespace goes, the parent interface comes home.
         for name in names:
             wait_until(lambda n=name: exists(f"/sys/class/net/{n}"), 10,
                        f"{name} at home")
