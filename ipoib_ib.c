@@ -656,20 +656,21 @@ struct sk_buff *ipoib_rx_skb(struct ipoib_rxq *rxq, struct ipoib_rx_slot *slot,
  * receiving it takes, and a socket that asks for merged datagrams (UDP_GRO)
  * takes single ones, too.  Only who has them forwarded wants all merged.
  */
-static bool ipoib_rx_is_short(const struct net_device *ndev,
-			      const struct sk_buff *skb, __be16 proto)
+static bool ipoib_rx_is_short(const struct sk_buff *skb, __be16 proto)
 {
-	if (skb->len > IPOIB_COPYBREAK || skb->len < sizeof(struct ipv6hdr) ||
-	    skb_is_gso(skb))
+	u8 next;
+
+	if (skb->len > IPOIB_COPYBREAK || skb_is_gso(skb))
 		return false;
-	if (proto == htons(ETH_P_IP)) {
-		if (((const struct iphdr *)skb->data)->protocol != IPPROTO_UDP)
-			return false;
-	} else if (proto != htons(ETH_P_IPV6) ||
-		   ((const struct ipv6hdr *)skb->data)->nexthdr != IPPROTO_UDP) {
+	if (proto == htons(ETH_P_IP) && skb->len >= sizeof(struct iphdr))
+		next = ((const struct iphdr *)skb->data)->protocol;
+	else if (proto == htons(ETH_P_IPV6) &&
+		 skb->len >= sizeof(struct ipv6hdr))
+		next = ((const struct ipv6hdr *)skb->data)->nexthdr;
+	else
 		return false;
-	}
-	return !(ndev->features & (NETIF_F_GRO_UDP_FWD | NETIF_F_GRO_FRAGLIST));
+	return next == IPPROTO_UDP && !(skb->dev->features &
+		(NETIF_F_GRO_UDP_FWD | NETIF_F_GRO_FRAGLIST));
 }
 
 /* Packets that went around GRO, all together or the only one. */
@@ -699,7 +700,7 @@ static void ipoib_rx_hand_over(struct ipoib_channel *ch, struct sk_buff *skb,
 {
 	if (!ch->gro_used &&
 	    ((batch->lone && !READ_ONCE(ch->napi.gro_flush_timeout)) ||
-	     ipoib_rx_is_short(skb->dev, skb, proto))) {
+	     ipoib_rx_is_short(skb, proto))) {
 		skb_mark_napi_id(skb, &ch->napi);
 		list_add_tail(&skb->list, &batch->list);
 		return;
