@@ -1197,7 +1197,9 @@ static bool ipoib_poll_complete(struct ipoib_channel *ch, int done)
 		ch->gro_used = false;
 	if (likely(napi_complete_done(&ch->napi, done)))
 		return true;
-	ch->gro_used = used;
+	/* Somebody else may poll already: never take back what he says. */
+	if (used)
+		ch->gro_used = true;
 	return false;
 }
 

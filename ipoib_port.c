@@ -583,6 +583,8 @@ static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 
 static void ipoib_channel_destroy(struct ipoib_channel *ch)
 {
+	/* A poll that was given up may have started it as the last it did. */
+	hrtimer_cancel(&ch->hold_timer);
 	if (ch->rxq.srq)
 		ib_destroy_srq(ch->rxq.srq);
 	cancel_delayed_work_sync(&ch->cq_work);
