@@ -133,7 +133,7 @@ def test_sender_dies():
 
     def kill():
         for qp in rc_qps(pair.a, True):
-            pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+            pair.a.port.hca.break_qp(qp.qpn)
 
     sent, got = numbered(pair.a, pair.b, 60, 20000, kill)
     ksft_eq(got, sent, "datagrams")
@@ -151,7 +151,7 @@ def test_receiver_dies():
     for _ in range(3):
         opened = counter(pair.a, "conn_opened")
         for qp in rc_qps(pair.b, False):
-            pair.b.port.hca.set("qp_error", f"{qp.qpn:#x}")
+            pair.b.port.hca.break_qp(qp.qpn)
         wait_until(lambda o=opened: counter(pair.a, "conn_opened") > o, 15,
                    "another connection")
         stream.wait_progress(1 << 20)
@@ -385,7 +385,7 @@ def test_no_resources():
     pair.a.port.set("create_error", 1000)
     defer(pair.a.port.set, "create_error", 0)
     for qp in rc_qps(pair.a, True):
-        pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+        pair.a.port.hca.break_qp(qp.qpn)
     wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=0.5) and
                counter(pair.a, "conn_open_failures") > failures, 10,
                "failures")

@@ -172,6 +172,14 @@ class Hca:
         """Those that are not QP0 and QP1; of some types only."""
         return [qp for qp in self.qps() if qp.type in (types or ("UD", "RC"))]
 
+    def break_qp(self, qpn):
+        """Have a QP go to ERR; False if it is gone or in RESET by now."""
+        try:
+            self.set("qp_error", qpn)
+        except FileNotFoundError:
+            return False
+        return True
+
     def caps(self):
         table = {}
         for line in read(f"{self.dir}/caps").splitlines():
