@@ -1351,7 +1351,7 @@ void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on);
 struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 				     struct ipoib_neigh *neigh);
 void ipoib_link_destroy(struct ipoib_link *link);
-void ipoib_link_heard(struct ipoib_link *link);
+void ipoib_link_heard(struct ipoib_link *link, bool moved);
 bool ipoib_link_is_up(const struct ipoib_link *link);
 bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
 		   struct ipoib_link *link);
@@ -1388,7 +1388,7 @@ static inline struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
 }
 
 static inline void ipoib_link_destroy(struct ipoib_link *link) { }
-static inline void ipoib_link_heard(struct ipoib_link *link) { }
+static inline void ipoib_link_heard(struct ipoib_link *link, bool moved) { }
 static inline bool ipoib_link_is_up(const struct ipoib_link *link)
 {
 	return false;

@@ -47,7 +47,6 @@
 #define IPOIB_CONN_CHECK	(2 * HZ)
 #define IPOIB_CONN_STALL	(10 * HZ)
 #define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
-#define IPOIB_LINK_HEARD	(2 * HZ)	/* peers of a server ask in turn */
 #define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
 #define IPOIB_CONN_GRACE	(10 * HZ)
 #define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
@@ -143,6 +142,7 @@ static void ipoib_link_failed(struct ipoib_link *link)
 
 	lockdep_assert_held(&link->lock);
 	link->failures++;
+	link->failed = jiffies;
 	link->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
 	ipoib_link_move(link, IPOIB_LINK_BACKOFF);
 }
@@ -1454,21 +1454,23 @@ void ipoib_link_destroy(struct ipoib_link *link)
 /**
  * ipoib_link_heard - the peer of a link is there
  * @link: link
+ * @moved: it was not heard from where we would ask it
  *
  * A peer announces itself when it comes up.  Then the rest of a long back-off
- * is cut short, and it is asked again soon, but not more often than after a
- * first failure: whoever says that it is there need not be the peer.
+ * is cut short, and it is asked again, but not more often than after a first
+ * failure: whoever says that it is there need not be the peer.
  *
  * Context: BHs disabled, RCU.
  */
-void ipoib_link_heard(struct ipoib_link *link)
+void ipoib_link_heard(struct ipoib_link *link, bool moved)
 {
-	u32 random = get_random_u32_below(IPOIB_LINK_HEARD);
-	unsigned long soon = jiffies + ipoib_link_delay(0) + random;
+	unsigned long soon;
 
 	if (READ_ONCE(link->state) != IPOIB_LINK_BACKOFF)
 		return;
 	spin_lock(&link->lock);
+	soon = ipoib_link_heard_delay(jiffies, link->failed,
+				      READ_ONCE(link->dev->ud.lid), moved);
 	if (link->state == IPOIB_LINK_BACKOFF && time_after(link->retry, soon))
 		link->retry = soon;
 	spin_unlock(&link->lock);

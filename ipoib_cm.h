@@ -143,6 +143,7 @@ struct ipoib_conn {
  * @refused: how much the peer has refused since the last connection, see
  *	ipoib_link_refusal()
  * @breaks: in a row of connections that did not last
+ * @failed: when that happened last, in jiffies
  * @retry: jiffies before which the peer is not asked again
  * @todo: in the list of links to be handled
  * @listed: bit 0: it is
@@ -164,6 +165,7 @@ struct ipoib_link {
 	u32 failures;
 	u32 refused;
 	u32 breaks;
+	unsigned long failed;
 	unsigned long retry;
 	struct llist_node todo;
 	unsigned long listed;

@@ -1654,9 +1654,9 @@ void ipoib_path_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 		ipoib_path_hear(port, addr, slid);
 		goto unlock;
 	}
-	if (neigh->link)
-		ipoib_link_heard(neigh->link);
 	path = neigh->path;
+	if (neigh->link)
+		ipoib_link_heard(neigh->link, READ_ONCE(path->dlid) != slid);
 	/* Mostly it is where we send to. */
 	if (rcu_access_pointer(path->ah) && READ_ONCE(path->dlid) == slid &&
 	    !READ_ONCE(path->probed))

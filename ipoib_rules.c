@@ -11,6 +11,8 @@
 #define IPOIB_PATH_DELAY_MIN	(HZ / 4)
 #define IPOIB_MCAST_DELAY_MIN	HZ
 #define IPOIB_LINK_DELAY_MIN	(HZ / 2)
+#define IPOIB_HEARD_SECOND	5000	/* peers that ask in a second */
+#define IPOIB_HEARD_HOSTS	10000	/* more of them take turns together */
 #define IPOIB_DEV_DELAY_MIN	(HZ / 4)
 #define IPOIB_UNSENT_DELAY_MIN	(HZ / 20UL)
 #define IPOIB_UNSENT_DELAY_MAX	(HZ / 4UL)
@@ -217,6 +219,29 @@ unsigned long ipoib_link_delay(u32 failures)
 	return ipoib_delay_doubled(IPOIB_LINK_DELAY_MIN, failures);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_delay);
+
+/**
+ * ipoib_link_heard_delay - when to ask a peer that says it is there again
+ * @now: jiffies
+ * @failed: when it was last asked in vain, in jiffies
+ * @lid: of our port
+ * @moved: it was not heard from where we would ask it
+ *
+ * All that a server talked to hear of it at a time.  LIDs are mostly given out
+ * one after the other from 1, so each host has a moment of its own, and few
+ * hosts wait for none.  If the peer has moved, the SA is asked meanwhile.
+ *
+ * Return: jiffies
+ */
+unsigned long ipoib_link_heard_delay(unsigned long now, unsigned long failed,
+				     u16 lid, bool moved)
+{
+	unsigned long first = (moved ? now : failed) + ipoib_link_delay(0);
+
+	return (time_after(first, now) ? first : now) +
+	       lid % IPOIB_HEARD_HOSTS * HZ / IPOIB_HEARD_SECOND;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_heard_delay);
 
 /**
  * ipoib_dev_delay - when to try again what an interface needs to be up

@@ -135,6 +135,8 @@ bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to);
 unsigned long ipoib_path_delay(u32 failures);
 unsigned long ipoib_mcast_delay(u32 failures, bool broadcast);
 unsigned long ipoib_link_delay(u32 failures);
+unsigned long ipoib_link_heard_delay(unsigned long now, unsigned long failed,
+				     u16 lid, bool moved);
 unsigned long ipoib_dev_delay(u32 failures);
 unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
 

@@ -1678,6 +1678,7 @@ static void test_mcast_delay_broadcast(struct kunit *test)
 
 static void test_link_delay(struct kunit *test)
 {
+	const unsigned long at = ULONG_MAX - HZ / 4;
 	u32 n;
 
 	KUNIT_EXPECT_EQ(test, ipoib_link_delay(0), HZ / 2);
@@ -1688,6 +1689,18 @@ static void test_link_delay(struct kunit *test)
 		KUNIT_EXPECT_LE(test, ipoib_link_delay(n), IPOIB_BACKOFF_MAX);
 	}
 	KUNIT_EXPECT_EQ(test, ipoib_link_delay(U32_MAX), IPOIB_BACKOFF_MAX);
+
+	/* A peer that was heard: at once where there are few, else in turn. */
+	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, 1, false),
+			at);
+	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at, 1, false),
+			at + HZ / 2);
+	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, 1, true),
+			at + HZ / 2);
+	for (n = 1; n <= U16_MAX; n <<= 1)
+		KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, n,
+							     false),
+				at + n % 10000 * HZ / 5000);
 }
 
 static void test_dev_delay(struct kunit *test)
