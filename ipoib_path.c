@@ -1612,7 +1612,9 @@ static void ipoib_path_claim(struct ipoib_path *path, u16 lid)
 	source = ipoib_source_get(path->port, lid);
 	if (!source)
 		return;
-	if (source->num < path->source->num)
+	/* Not beyond what a LID may have: the path would be the next to go. */
+	if (source->num < min(path->source->num, (u32)IPOIB_TOLD_PATHS) &&
+	    source->bytes + path->waiting_bytes <= IPOIB_TOLD_WAIT_BYTES)
 		ipoib_path_set_source(path, source);
 	else if (!source->num)
 		ipoib_source_free(source);
