@@ -866,7 +866,7 @@ static int ipoib_rx_poll(struct ipoib_channel *ch, int budget)
 			n = ib_poll_cq(cq->ib, want, ch->wc);
 			empty &= n < want;
 			ipoib_cq_count(cq, n, n < want);
-			batch.lone = n == 1;
+			batch.lone = n == 1 && want > 1;
 			for (i = 0; i < n; i++)
 				ipoib_rx_complete(ch, &ch->wc[i], &batch);
 			done += max(n, 0);
