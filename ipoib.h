@@ -1365,7 +1365,7 @@ void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu);
 #define IPOIB_CM_STATS		20
 void ipoib_cm_get_stat_names(u8 *data);
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
-void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);
+int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);
 #else
 static inline int ipoib_cm_init(struct ipoib_dev *dev) { return 0; }
 static inline void ipoib_cm_exit(struct ipoib_dev *dev) { }
@@ -1422,7 +1422,11 @@ static inline void ipoib_pmtu_signal(struct ipoib_dev *dev,
 #define IPOIB_CM_STATS		0
 static inline void ipoib_cm_get_stat_names(u8 *data) { }
 static inline void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data) { }
-static inline void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev) { }
+static inline int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
+{
+	return 0;
+}
+
 #endif
 
 /* ---- ipoib_netlink.c, ipoib_sysfs.c, ipoib_ethtool.c, ipoib_fs.c -------- */

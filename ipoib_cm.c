@@ -229,6 +229,7 @@ static int ipoib_conn_enter(struct ipoib_conn *conn, struct ipoib_cm_lid *from)
 		if (!from)
 			return -ENOMEM;
 		from->lid = conn->lid;
+		INIT_LIST_HEAD(&from->answered);
 		hash_add(cm->peers->by_lid, &from->by_lid, from->lid);
 	}
 	from->num++;
@@ -365,6 +366,7 @@ static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	init_completion(&conn->last_wqe);
 	INIT_LIST_HEAD(&conn->entry);
 	INIT_LIST_HEAD(&conn->answered);
+	INIT_LIST_HEAD(&conn->answered_lid);
 	INIT_HLIST_NODE(&conn->by_gid);
 	conn->since = jiffies;
 	conn->used = jiffies;
@@ -392,8 +394,12 @@ static void ipoib_conn_free(struct ipoib_conn *conn)
 /* How many connections peers may open. */
 static u32 ipoib_cm_limit(struct ipoib_dev *dev)
 {
-	return dev->port->cm->srq ? IPOIB_CM_MAX_PASSIVE :
-		min(ipoib_max_nonsrq_conn_qp, (u32)IPOIB_CM_MAX_PASSIVE);
+	u32 qps = dev->port->ca->attrs.max_qp / IPOIB_CM_QP_SHARE;
+	u32 limit = min_t(u32, IPOIB_CM_MAX_PASSIVE,
+			  max_t(u32, qps, IPOIB_CM_LID_LEAST));
+
+	return dev->port->cm->srq ? limit :
+				    min(limit, ipoib_max_nonsrq_conn_qp);
 }
 
 /* It is proven or given up: no longer half-open. */
@@ -406,31 +412,37 @@ static void ipoib_conn_settle(struct ipoib_conn *conn)
 		return;
 	conn->half_open = false;
 	list_del_init(&conn->answered);
+	list_del_init(&conn->answered_lid);
 	conn->from->half_open--;
 	cm->num_half_open--;
 }
 
-/* May the sender of a request have another connection? */
-static int ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
-			     const struct ipoib_cm_lid *from)
+static bool ipoib_conn_is_of(const struct ipoib_conn *conn,
+			     const struct ipoib_conn *other)
 {
-	struct ipoib_cm_usage use = { .all = cm->passive };
-	u32 limit = ipoib_cm_limit(cm->dev);
+	return other->from && other->from->lid == conn->lid &&
+	       !memcmp(&other->gid, &conn->gid, sizeof(conn->gid));
+}
+
+/* What the sender of a request has already. */
+static void ipoib_cm_use_of(struct ipoib_cm *cm, const struct ipoib_conn *conn,
+			    const struct ipoib_cm_lid *from,
+			    struct ipoib_cm_usage *use)
+{
 	struct ipoib_conn *other;
 
 	lockdep_assert_held(&cm->lock);
+	*use = (struct ipoib_cm_usage) { .all = cm->passive };
 	if (!from)
-		return ipoib_cm_admit(&use, limit);
-	use.lid = from->num;
-	use.lid_half_open = from->half_open;
+		return;
+	use->lid = from->num;
+	use->lid_half_open = from->half_open;
 	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
-		if (other->from != from ||
-		    memcmp(&other->gid, &conn->gid, sizeof(conn->gid)))
+		if (!ipoib_conn_is_of(conn, other))
 			continue;
-		use.peer++;
-		use.peer_half_open += other->half_open;
+		use->peer++;
+		use->peer_half_open += other->half_open;
 	}
-	return ipoib_cm_admit(&use, limit);
 }
 
 static enum ipoib_half_open ipoib_conn_judge(const struct ipoib_conn *conn,
@@ -441,48 +453,91 @@ static enum ipoib_half_open ipoib_conn_judge(const struct ipoib_conn *conn,
 }
 
 /*
- * Make room for a half-open connection.  One that has not been answered stays,
- * as does one of which anything was noted: of those the work item decides.
+ * Can a connection that was answered make room?  One of which anything was noted
+ * stays: of that the work item decides.
  */
+static bool ipoib_conn_give_up(struct ipoib_conn *conn)
+{
+	switch (ipoib_conn_judge(conn, READ_ONCE(conn->events))) {
+	case IPOIB_HALF_OPEN_SPARE:
+	case IPOIB_HALF_OPEN_OVER:
+		ipoib_conn_settle(conn);
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
+		return true;
+	case IPOIB_HALF_OPEN_PROVEN:
+		/* Not to be looked at again */
+		list_del_init(&conn->answered);
+		list_del_init(&conn->answered_lid);
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+		break;
+	case IPOIB_HALF_OPEN_WAIT:
+		break;
+	}
+	return false;
+}
+
+/* Make room for a half-open connection. */
 static bool ipoib_cm_give_one_up(struct ipoib_cm *cm)
 {
-	struct ipoib_conn *conn;
+	struct ipoib_conn *conn, *next;
 	u32 n = 0;
 
 	lockdep_assert_held(&cm->lock);
-	list_for_each_entry(conn, &cm->answered, answered) {
-		switch (ipoib_conn_judge(conn, READ_ONCE(conn->events))) {
-		case IPOIB_HALF_OPEN_SPARE:
-		case IPOIB_HALF_OPEN_OVER:
-			ipoib_conn_settle(conn);
-			ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
+	list_for_each_entry_safe(conn, next, &cm->answered, answered)
+		if (ipoib_conn_give_up(conn))
 			return true;
-		case IPOIB_HALF_OPEN_PROVEN:
-			ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
+		else if (++n >= IPOIB_CM_GIVE_UP_LOOK)
 			break;
-		case IPOIB_HALF_OPEN_WAIT:
-			break;
-		}
-		if (++n >= IPOIB_CM_GIVE_UP_LOOK)
-			break;
-	}
 	return false;
+}
+
+/* Make room for one more from a LID; from the GID of a request, if it is given. */
+static bool ipoib_cm_lid_give_up(struct ipoib_cm_lid *from,
+				 const struct ipoib_conn *request)
+{
+	struct ipoib_conn *conn, *next;
+
+	list_for_each_entry_safe(conn, next, &from->answered, answered_lid)
+		if ((!request || ipoib_conn_is_of(request, conn)) &&
+		    ipoib_conn_give_up(conn))
+			return true;
+	return false;
+}
+
+/* May the sender of a request have another connection? */
+static int ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
+			     struct ipoib_cm_lid *from,
+			     const struct ipoib_cm_limits *limits)
+{
+	struct ipoib_cm_usage use;
+	bool peer;
+	int ret;
+
+	ipoib_cm_use_of(cm, conn, from, &use);
+	ret = ipoib_cm_admit(&use, limits);
+	if (ret != -EAGAIN)
+		return ret;
+	/* Those of a GID are the LID's, too. */
+	peer = use.peer_half_open >= limits->peer_half_open;
+	return ipoib_cm_lid_give_up(from, peer ? conn : NULL) ? 0 : ret;
 }
 
 static int ipoib_conn_add_passive(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
+	struct ipoib_cm_limits limits;
 	struct ipoib_cm_lid *from;
 	int ret;
 
 	lockdep_assert_held(&cm->lock);
+	ipoib_cm_get_limits(ipoib_cm_limit(cm->dev), &limits);
 	from = ipoib_cm_find_lid(cm, conn->lid);
-	ret = ipoib_cm_peer_may(cm, conn, from);
+	ret = ipoib_cm_peer_may(cm, conn, from, &limits);
 	if (ret) {
 		cm->stats.limited += ret != -ENOSPC;
 		return ret;
 	}
-	if (cm->num_half_open >= IPOIB_CM_MAX_HALF_OPEN &&
+	if (cm->num_half_open >= limits.half_open &&
 	    !ipoib_cm_give_one_up(cm)) {
 		cm->stats.half_open_refused++;
 		return -EAGAIN;
@@ -753,6 +808,7 @@ static int ipoib_conn_accept(struct ipoib_conn *conn)
 	ipoib_conn_move(conn, IPOIB_CONN_ANSWERED);
 	spin_lock_bh(&cm->lock);
 	list_add_tail(&conn->answered, &cm->answered);
+	list_add_tail(&conn->answered_lid, &conn->from->answered);
 	spin_unlock_bh(&cm->lock);
 	return 0;
 }
@@ -775,20 +831,6 @@ static int ipoib_cm_check_req(struct ipoib_dev *dev,
 		return -EINVAL;
 	return ipoib_cm_private_parse(peer, event->private_data,
 				      IB_CM_REQ_PRIVATE_DATA_SIZE);
-}
-
-/*
- * Refuse a request for now: with our private data, which tells our like that
- * this does not count, see ipoib_conn_rej().
- */
-static void ipoib_cm_refuse_busy(struct ipoib_dev *dev, struct ib_cm_id *id)
-{
-	struct ipoib_cm_private data;
-	u32 len;
-
-	len = ipoib_cm_private_fill(&data, dev->cm->qpn, dev->port->cm->max_msg,
-				    IPOIB_CM_CAPS);
-	ib_send_cm_rej(id, IB_CM_REJ_CONSUMER_DEFINED, NULL, 0, &data, len);
 }
 
 /* A request came in.  The CM rejects it if an error is returned. */
@@ -816,10 +858,12 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 	conn->id = id;
 	ret = ipoib_conn_add(conn);
 	if (ret) {
-		if (ret == -ENOSPC && !dev->port->cm->srq)
+		if (ret == -ENOSPC)
 			net_ratelimited_function(netdev_warn, dev->ndev,
-						 "refused a connection: there are %u already, see max_nonsrq_conn_qp\n",
-						 ipoib_max_nonsrq_conn_qp);
+						 "refused a connection: there are %u already%s\n",
+						 ipoib_cm_limit(dev),
+						 dev->port->cm->srq ? "" :
+						 ", see max_nonsrq_conn_qp");
 		ipoib_conn_free(conn);
 		goto err_busy;
 	}
@@ -829,10 +873,10 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 	return 0;
 
 err_busy:
-	if (ret == -EAGAIN)
-		ipoib_cm_refuse_busy(dev, id);
-	else
-		ib_send_cm_rej(id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
+	/* Half-open ones are soon fewer: let the peer ask more often. */
+	ib_send_cm_rej(id, ret == -EAGAIN ? IB_CM_REJ_CONSUMER_DEFINED :
+					    IB_CM_REJ_NO_RESOURCES,
+		       NULL, 0, NULL, 0);
 err_refuse:
 	dev->cm->stats.refused++;
 	return ret;
@@ -867,20 +911,6 @@ static void ipoib_conn_rep(struct ipoib_conn *conn,
 	ipoib_conn_notify(conn, IPOIB_CONN_EV_REP);
 }
 
-/* With the private data of our like in it, a REJ asks to come again. */
-static void ipoib_conn_rej(struct ipoib_conn *conn,
-			   const struct ib_cm_event *event)
-{
-	struct ipoib_cm_peer peer = { };
-
-	conn->reject = event->param.rej_rcvd.reason;
-	conn->busy = conn->reject == IB_CM_REJ_CONSUMER_DEFINED &&
-		     !ipoib_cm_private_parse(&peer, event->private_data,
-					     IB_CM_REJ_PRIVATE_DATA_SIZE) &&
-		     peer.caps;
-	ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
-}
-
 static int ipoib_conn_handler(struct ib_cm_id *id,
 			      const struct ib_cm_event *event)
 {
@@ -895,7 +925,8 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
 		break;
 	case IB_CM_REJ_RECEIVED:
-		ipoib_conn_rej(conn, event);
+		conn->reject = event->param.rej_rcvd.reason;
+		ipoib_conn_notify(conn, IPOIB_CONN_EV_REJ);
 		break;
 	case IB_CM_REQ_ERROR:
 	case IB_CM_REP_ERROR:
@@ -917,7 +948,7 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
  * ID does not listen: it may be down for a moment, or in datagram mode, of
  * which ARP and neighbour discovery tell.  One that gave up a request before it
  * was done with it has too many at the moment.  One that is out of QPs is asked
- * a few times.
+ * a few times; one with too many half-open connections more often.
  */
 static u32 ipoib_link_refusal(int reason)
 {
@@ -938,7 +969,7 @@ static void ipoib_link_rejected(struct ipoib_conn *conn)
 {
 	struct ipoib_link *link = conn->link;
 
-	if (!link || conn->busy)
+	if (!link)
 		return;
 	spin_lock_bh(&link->lock);
 	link->refused += ipoib_link_refusal(conn->reject);
@@ -1806,14 +1837,14 @@ void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
  * @m: file
  * @dev: interface
  */
-void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
+int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
 {
 	struct ipoib_cm *cm = dev->cm;
 	struct ipoib_conn *conn;
 
 	/* The work item may be waiting for the HCA, and the reader has had enough. */
 	if (mutex_lock_interruptible(&cm->run))
-		return;
+		return -ERESTARTSYS;
 	ipoib_cm_for_each(conn, cm) {
 		seq_printf(m, "GID: %pI6\n", conn->gid.raw);
 		seq_printf(m, "  opened_by: %6s\n",
@@ -1832,4 +1863,5 @@ void ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
 		seq_putc(m, '\n');
 	}
 	mutex_unlock(&cm->run);
+	return 0;
 }

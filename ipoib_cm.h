@@ -69,8 +69,8 @@ enum ipoib_conn_event {
  * @by_gid: in the interface's table of those that peers opened
  * @half_open: it counts as such (cm->lock)
  * @answered: in the interface's list of those of them that have our reply
+ * @answered_lid: in the LID's
  * @reject: why the peer refused, enum ib_cm_rej_reason; 0 for another reason
- * @busy: the peer said that it will take connections again
  * @status: completion that broke it
  * @since: jiffies of the last change of state
  * @used: jiffies of the last packet
@@ -103,8 +103,8 @@ struct ipoib_conn {
 	struct hlist_node by_gid;
 	bool half_open;
 	struct list_head answered;
+	struct list_head answered_lid;
 	int reject;
-	bool busy;
 	enum ib_wc_status status;
 	unsigned long since;
 	unsigned long used;
@@ -241,12 +241,14 @@ struct ipoib_cm_stats {
  * @lid: LID
  * @num: connections; with the last it goes
  * @half_open: of these, those that are
+ * @answered: of those, the ones that have our reply, the first of them first
  */
 struct ipoib_cm_lid {
 	struct hlist_node by_lid;
 	u32 lid;
 	u32 num;
 	u32 half_open;
+	struct list_head answered;
 };
 
 /**

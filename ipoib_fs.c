@@ -76,8 +76,7 @@ DEFINE_SHOW_ATTRIBUTE(path);
 
 static int conn_show(struct seq_file *m, void *unused)
 {
-	ipoib_cm_show(m, m->private);
-	return 0;
+	return ipoib_cm_show(m, m->private);
 }
 DEFINE_SHOW_ATTRIBUTE(conn);
 

@@ -279,23 +279,43 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_delay_spread);
 /* ---- connections that peers open ---------------------------------------- */
 
 /**
+ * ipoib_cm_get_limits - how many connections peers may open
+ * @all: how many in all
+ * @limits: result
+ *
+ * Half-open ones, which make room for others, never have all the places of a
+ * LID, or of all.
+ */
+void ipoib_cm_get_limits(u32 all, struct ipoib_cm_limits *limits)
+{
+	limits->all = all;
+	limits->lid = max_t(u32, all / IPOIB_CM_LID_SHARE, IPOIB_CM_LID_LEAST);
+	limits->half_open = clamp(all / 2, 1U, (u32)IPOIB_CM_MAX_HALF_OPEN);
+	limits->lid_half_open = min_t(u32, limits->lid / 2,
+				      IPOIB_CM_MAX_HALF_OPEN /
+				      IPOIB_CM_LID_SHARE);
+	limits->peer_half_open = min_t(u32, limits->lid / 4,
+				       IPOIB_CM_PEER_HALF_OPEN);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_get_limits);
+
+/**
  * ipoib_cm_admit - may a peer have another connection?
  * @use: connections that there are
- * @limit: how many there may be
+ * @limits: how many there may be
  *
  * Return: 0; -ENOSPC if there are too many, -EBUSY if the peer or its LID has
  *	its share, -EAGAIN if only too many of them are half-open
  */
-int ipoib_cm_admit(const struct ipoib_cm_usage *use, u32 limit)
+int ipoib_cm_admit(const struct ipoib_cm_usage *use,
+		   const struct ipoib_cm_limits *limits)
 {
-	u32 share = max_t(u32, limit / IPOIB_CM_LID_SHARE, IPOIB_CM_LID_LEAST);
-
-	if (use->all >= limit)
+	if (use->all >= limits->all)
 		return -ENOSPC;
-	if (use->lid >= share || use->peer >= IPOIB_CM_PEER_OPEN)
+	if (use->lid >= limits->lid || use->peer >= IPOIB_CM_PEER_OPEN)
 		return -EBUSY;
-	if (use->lid_half_open >= IPOIB_CM_MAX_HALF_OPEN / IPOIB_CM_LID_SHARE ||
-	    use->peer_half_open >= IPOIB_CM_PEER_HALF_OPEN)
+	if (use->lid_half_open >= limits->lid_half_open ||
+	    use->peer_half_open >= limits->peer_half_open)
 		return -EAGAIN;
 	return 0;
 }

@@ -181,11 +181,13 @@ static inline bool ipoib_path_doubtful(unsigned long now, unsigned long probed,
  * Ten thousand hosts need one connection each, and one more for each of their
  * containers that has an interface of its own in the partition.  With an SRQ
  * one is estimated at 8 KiB: a page for the ring of a QP with one send, what
- * the HCA's driver and the CM keep of it, and our own.  So all of them take 256 MiB, those of a LID 32 MiB, those
- * of a peer 2 MiB, and only as long as the peer keeps them up; the half-open
- * ones take 8 MiB, whoever asks for them.
+ * the HCA's driver and the CM keep of it, and our own.  So all of them take
+ * 256 MiB, those of a LID 32 MiB, those of a peer 2 MiB, and only as long as the
+ * peer keeps them up; the half-open ones take 8 MiB, whoever asks for them.
+ * Never more than a share of the HCA's QPs, since others need some, too.
  */
 #define IPOIB_CM_MAX_PASSIVE	32768
+#define IPOIB_CM_QP_SHARE	4	/* of the HCA's QPs, for each interface */
 #define IPOIB_CM_MAX_HALF_OPEN	1024
 #define IPOIB_CM_LID_SHARE	8	/* of both, for each LID */
 #define IPOIB_CM_LID_LEAST	16
@@ -208,7 +210,25 @@ struct ipoib_cm_usage {
 	u32 peer_half_open;
 };
 
-int ipoib_cm_admit(const struct ipoib_cm_usage *use, u32 limit);
+/**
+ * struct ipoib_cm_limits - how many connections peers may open
+ * @all: all
+ * @lid: from one LID
+ * @half_open: half-open ones
+ * @lid_half_open: of these, from one LID
+ * @peer_half_open: of these, from one GID at a LID
+ */
+struct ipoib_cm_limits {
+	u32 all;
+	u32 lid;
+	u32 half_open;
+	u32 lid_half_open;
+	u32 peer_half_open;
+};
+
+void ipoib_cm_get_limits(u32 all, struct ipoib_cm_limits *limits);
+int ipoib_cm_admit(const struct ipoib_cm_usage *use,
+		   const struct ipoib_cm_limits *limits);
 
 /*
  * A peer that is there proves within milliseconds that it got our reply, and

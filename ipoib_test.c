@@ -1896,7 +1896,10 @@ static void test_cm_admit(struct kunit *test)
 {
 	const struct admit_case *t = test->param_value;
 
-	KUNIT_EXPECT_EQ(test, ipoib_cm_admit(&t->use, t->limit), t->result);
+	struct ipoib_cm_limits limits;
+
+	ipoib_cm_get_limits(t->limit, &limits);
+	KUNIT_EXPECT_EQ(test, ipoib_cm_admit(&t->use, &limits), t->result);
 }
 
 /* How many a LID gets if it asks for ever, under GIDs that it makes up. */
@@ -1907,12 +1910,21 @@ static void test_cm_admit_shares(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		u32 share = max(limits[i] / 8, 16U);
+		struct ipoib_cm_limits most;
 
+		ipoib_cm_get_limits(limits[i], &most);
+		KUNIT_EXPECT_EQ(test, most.lid, share);
+		/* Half-open ones leave room. */
+		KUNIT_EXPECT_LE(test, most.half_open, max(limits[i] / 2, 1U));
+		KUNIT_EXPECT_LT(test, most.lid_half_open, most.lid);
+		KUNIT_EXPECT_LT(test, most.peer_half_open, most.lid_half_open);
+		KUNIT_EXPECT_GE(test, most.half_open, 1);
+		KUNIT_EXPECT_GE(test, most.peer_half_open, 4);
 		for (others = 0; others < limits[i]; others += 1 + others / 7) {
 			struct ipoib_cm_usage use = { .all = others };
 			u32 got = 0;
 
-			while (!ipoib_cm_admit(&use, limits[i])) {
+			while (!ipoib_cm_admit(&use, &most)) {
 				use.all++;
 				use.lid++;
 				use.peer = ++got % PEER_MANY;
