@@ -9,8 +9,8 @@ from lib import (ROOT, Tracer, any_ends, cmd, defer, ends, exists, fabric,
                  hca, ifaces, ip, ksft_eq, ksft_false, ksft_ge, ksft_gt,
                  ksft_in, ksft_le, ksft_lt, ksft_ne, ksft_not_in, ksft_raises,
                  ksft_true, load_module, loaded, main, now, ours_differs,
-                 ours_only, ping, ping_ok, port, read, read_int, slow, sm, tcp_transfer,
-                 timeout, udp_exchange, unload_module, wait_until, write)
+                 ours_only, ping, ping_ok, port, read, read_int, settled, slow, sm,
+                 tcp_transfer, timeout, udp_exchange, unload_module, wait_until, write)
 from lib.ipoib import iface_of
 from lib.ksft import module_kind
 from lib.tracing import events_of
@@ -291,10 +291,10 @@ def test_ethtool_statistics():
     before = counters()
     ksft_ge(len(before), 8, "counters")
     ping_ok(pair.a.ns, pair.b.v4, count=20)
-    after = counters()
-    moved = [name for name in after if after[name] >= before[name] + 20]
-    ksft_true(any("tx" in name for name in moved), f"tx counters: {moved}")
-    ksft_true(any("rx" in name for name in moved), f"rx counters: {moved}")
+    for side in ("tx", "rx"):
+        wait_until(lambda s=side: any(
+            s in name and value >= before[name] + 20
+            for name, value in counters().items()), 3, f"{side} counters")
 
 
 def test_statistics():
@@ -302,6 +302,7 @@ def test_statistics():
     pair = ends()
     count, size = 100, 1000
     ping_ok(pair.a.ns, pair.b.v4)
+    settled(*pair)
     before = {end.name: end.stats() for end in pair}
     got = udp_exchange(pair.a, pair.b, count, size)
     ksft_eq(len(got.seen), count)
@@ -329,9 +330,11 @@ def test_statistics_hca():
     pair = ends()
     ping_ok(pair.a.ns, pair.b.v4)
     hca_before = pair.b.port.counters()
+    settled(pair.b)
     if_before = pair.b.stats()
     got = udp_exchange(pair.a, pair.b, 300, 700)
     ksft_eq(len(got.seen), 300)
+    settled(pair.b)
     moved = pair.b.stat("rx_packets") - if_before["rx_packets"]
     hca_after = pair.b.port.counters()
     wire = hca_after["rx_packets"] - hca_before["rx_packets"]

@@ -4,8 +4,8 @@
 
 from lib import (Capture, Flood, Stream, UdpSink, defer, ends, exists,
                  kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le,
-                 ksft_lt, ksft_pr, main, ping_ok, read_int, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until)
+                 ksft_lt, ksft_pr, main, ping_ok, read_int, settled,
+                 slow, tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.traffic import _addr, tcp_many, tcp_small_segments, udp_send
 
 BOOT = {"hcas": 2, "seconds": 50}
@@ -125,6 +125,7 @@ def test_udp_counted():
     """Under a burst that overruns nothing, all counters agree."""
     pair = ends()
     ping_ok(pair.a.ns, pair.b.v4)
+    settled(*pair)
     sent, got = 0, 0
     before_a, before_b = pair.a.stats(), pair.b.stats()
     with UdpSink(pair.b.ns, pair.b.v4) as sink, \
@@ -132,7 +133,7 @@ def test_udp_counted():
         for _ in range(40):
             sent += udp_send(sock, _addr(pair.b.v4, sink.port), 50, 1000,
                              first=sent)
-            got = sink.collect(sent, slow(1))
+            got = sink.collect(sent, slow(2))
         ksft_eq(got, sent, "datagrams")
         ksft_eq(sink.bad, 0)
     for end, name, before in ((pair.b, "rx_packets", before_b),

@@ -13,7 +13,7 @@ from .netns import Netns, ROOT
 from .fabric import (Fabric, Hca, Port, Sm, fabric, hca, port, sa_query, sm)
 from .ipoib import (End, Ends, any_ends, ends, ensure_module, flowing,
                     ifaces, load_module, loaded, mgid_of, other_module_loaded,
-                    stuck, unheard, unload_module)
+                    settled, stuck, unheard, unload_module)
 from .traffic import (Flood, Stream, UdpSink, mcast_receiver, mcast_sender,
                       neigh_flush, ping, ping_ok, tcp_transfer, udp_exchange)
 from .capture import Capture, Mirror

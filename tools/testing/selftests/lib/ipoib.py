@@ -9,7 +9,7 @@ from .fabric import fabric, hca, sm
 from .ksft import Failed, SetupFailed, defer, ksft_pr
 from .netns import ROOT, Netns, known
 from .traffic import neigh_flush, ping
-from .utils import (CmdError, cmd, exists, ip, now, read, read_int, slow,
+from .utils import (CmdError, cmd, exists, hold, ip, now, read, read_int, slow,
                     wait_until)
 
 MODULE = "ib_ipoib"
@@ -342,6 +342,23 @@ def flowing(*ends_, packets=50, limit=10):
     wait_until(lambda: all(end.stat("rx_packets") >= least
                            for end, least in goal.items()), limit,
                f"traffic to {ends_}")
+
+
+def settled(*ends_):
+    """
+    Wait until the ends have counted what there was: a packet is counted after
+    it was handed to the stack, and when its send completes.
+    """
+    def counts():
+        return [end.stat(name) for end in ends_
+                for name in ("rx_packets", "tx_packets")]
+
+    def still():
+        before = counts()
+        hold(0.2)
+        return counts() == before
+
+    wait_until(still, 10, f"counters of {ends_} at rest")
 
 
 def stuck(end, limit=10):
