@@ -38,6 +38,9 @@ class Requests:
             pair.wait_ping()
             wait_connected(pair.a, pair.b)
             packets = mirror.stop()
+        # The end of the one before may be told after the new one is there.
+        wait_until(lambda: counter(pair.b, "conn_passive") == 1, 20,
+                   "one connection of the peer")
         found = [p.payload for p in packets if p.dqpn == 1 and
                  p.dlid == pair.b.port.lid() and len(p.payload) == 256 and
                  p.payload[1] == CM_CLASS and

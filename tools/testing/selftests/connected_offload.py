@@ -6,10 +6,10 @@ import struct
 
 from lib import (Capture, Mirror, defer, ksft_eq, ksft_false, ksft_ge, ksft_gt,
                  ksft_le, ksft_lt, ksft_pr, ksft_true, main, neigh_flush,
-                 ping_ok, slow, tcp_transfer, timeout, udp_exchange,
+                 ping, ping_ok, slow, tcp_transfer, timeout, udp_exchange,
                  wait_until)
-from lib.connected import (conns, connected_ends, counters, established,
-                           wait_connected)
+from lib.connected import (conns, connected_ends, counter, counters,
+                           established, wait_connected)
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
 
@@ -17,14 +17,28 @@ MIB = 1 << 20
 FLAG = "connected-offload"
 
 
-def offload(end, state):
+def offload(pair, end, state):
+    """Change the flag of an end: both open other connections after a while."""
+    before = [counter(each, "conn_opened") for each in pair]
     end.ethtool(f"--set-priv-flags {FLAG} {state}")
     defer(end.ethtool, f"--set-priv-flags {FLAG} on", fail=False)
 
+    def renewed():
+        for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+            ping(src.ns, dst.v4, limit=0.3)
+        return all(counter(each, "conn_opened") > old
+                   for each, old in zip(pair, before))
 
-def reconnect(pair):
+    wait_until(renewed, 15, "other connections")
     wait_connected(pair.a, pair.b)
     wait_connected(pair.b, pair.a)
+
+
+def wait_caps(pair, caps):
+    """Until those before are closed at the other end, too."""
+    for end in pair:
+        wait_until(lambda e=end: established(e) and all(
+            int(c["caps"], 0) == caps for c in established(e)), 15, "caps")
 
 
 def csum_ok(packet):
@@ -67,30 +81,22 @@ def test_flag():
     text = pair.a.ethtool("--show-priv-flags").stdout
     ksft_true(f"{FLAG}: on" in " ".join(text.split()), text)
     ksft_true(pair.a.feature("tx-checksum-ip-generic"))
-    offload(pair.a, "off")
+    offload(pair, pair.a, "off")
     ksft_false(pair.a.feature("tx-checksum-ip-generic"))
     ksft_false(pair.a.feature("tx-tcp-segmentation"))
-    reconnect(pair)
-    for end in pair:
-        for conn in established(end):
-            ksft_eq(int(conn["caps"], 0), 0)
-    offload(pair.a, "on")
+    wait_caps(pair, 0)
+    offload(pair, pair.a, "on")
     ksft_true(pair.a.feature("tx-checksum-ip-generic"))
-    reconnect(pair)
-    for end in pair:
-        wait_until(lambda e=end: established(e) and all(
-            int(c["caps"], 0) == 3 for c in established(e)), 15, "caps")
+    wait_caps(pair, 3)
 
 
 def test_checksums():
     """With the flag no checksum is made; without it all are right."""
     pair = connected_ends()
     ksft_eq(wire_checksums(pair, "on"), (0, 10))
-    offload(pair.b, "off")
-    reconnect(pair)
+    offload(pair, pair.b, "off")
     ksft_eq(wire_checksums(pair, "off at the other end"), (10, 0))
-    offload(pair.a, "off")
-    reconnect(pair)
+    offload(pair, pair.a, "off")
     ksft_eq(wire_checksums(pair, "off"), (10, 0))
 
 
@@ -110,8 +116,7 @@ def test_segments():
         tcp_transfer(pair.a, pair.b, MIB, mss=1460)
     sizes = [len(p.data) for p in packets.of(0x0800) if p.data[9] == 6]
     ksft_ge(max(sizes), 8 * 1460, "largest packet the stack saw")
-    offload(pair.a, "off")
-    reconnect(pair)
+    offload(pair, pair.a, "off")
     without = requests(pair, 1460)
     ksft_pr(f"{with_it} requests with it, {without} without")
     ksft_lt(with_it, without / 4)
