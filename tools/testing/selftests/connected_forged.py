@@ -333,7 +333,7 @@ def test_stale():
                "two requests taken")
     rejected = counter(pair.a, "conn_rejected")
     for qpn in rc_qpns(pair.a, False):
-        pair.a.port.hca.set("qp_error", f"{qpn:#x}")
+        pair.a.port.hca.break_qp(f"{qpn:#x}")
     wait_connected(pair.a, pair.b)
     ksft_gt(counter(pair.a, "conn_rejected"), rejected)
     tcp_transfer(pair.a, pair.b, 1 << 20)

@@ -140,7 +140,7 @@ def test_lost_connections():
         stream.wait_progress()
         for qp in pair.b.port.hca.data_qps():
             if qp.type == "RC" and qp.state == "RTS":
-                pair.b.port.hca.set("qp_error", f"{qp.qpn:#x}")
+                pair.b.port.hca.break_qp(f"{qp.qpn:#x}")
         stream.wait_progress(1 << 20, limit=25)
         stream.finish(60)
     ksft_gt(counter(pair.b, "conn_broken"), 0)

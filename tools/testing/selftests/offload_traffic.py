@@ -576,7 +576,7 @@ def test_checksums_connecting():
         opened = counter(pair.a, "conn_opened")
         for qp in pair.a.port.hca.data_qps():
             if qp.type == "RC" and qp.state == "RTS" and not qp.srq:
-                pair.a.port.hca.set("qp_error", f"{qp.qpn:#x}")
+                pair.a.port.hca.break_qp(f"{qp.qpn:#x}")
         wait_until(lambda old=opened: counter(pair.a, "conn_opened") > old,
                    10, "another connection", interval=0.01)
         sent_more(pair.a, 20)
