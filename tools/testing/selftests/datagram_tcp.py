@@ -253,7 +253,9 @@ def test_transmit_stress():
                    "a storm", interval=0.005)
         for flood in floods:
             flood.stop()
-        ping_ok(pair.a.ns, pair.b.v4, limit=slow(2))
+        # What the queue still holds may be too much for the peer's ring, but
+        # the queue goes on, and not with the watchdog's help.
+        pair.wait_ping()
     ksft_eq(kmsg_since(
         pattern="NETDEV WATCHDOG|transmit queue .* timed out"), [])
 

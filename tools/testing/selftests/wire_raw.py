@@ -123,6 +123,7 @@ def test_runts():
         for _ in range(20):
             forge.inject(bytes(length))
     ksft_ge(pair.b.port.counter("rx_packets") - before, 100, "arrived")
+    pair.wait_ping()
     ping_ok(pair.a.ns, pair.b.v4, count=3)
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
@@ -133,6 +134,8 @@ def test_runt_ring():
     forge = Forge(pair)
     for _ in range(1500):
         forge.inject(b"\x08")
+    # The last of them may fill the ring for a moment.
+    pair.wait_ping()
     ping_ok(pair.a.ns, pair.b.v4, count=3)
     got = udp_exchange(pair.a, pair.b, 50, 1000)
     ksft_eq(len(got.seen), 50)
@@ -159,6 +162,7 @@ def test_garbage_inside():
     for _ in range(300):
         proto = random.choice((0x0800, 0x0806, 0x86dd))
         forge.inject(ipoib(proto, random.randbytes(random.randrange(300))))
+    pair.wait_ping()
     ping_ok(pair.a.ns, pair.b.v4, count=3)
     ping_ok(pair.a.ns, pair.b.v6, count=3)
 
@@ -256,6 +260,7 @@ def test_oversize_ring():
     forge = Forge(pair)
     for _ in range(1200):
         forge.inject(ipoib(0x0800, bytes(2500)))
+    pair.wait_ping()
     ping_ok(pair.a.ns, pair.b.v4, count=3)
     got = udp_exchange(pair.a, pair.b, 50, 1000)
     ksft_eq(len(got.seen), 50)
