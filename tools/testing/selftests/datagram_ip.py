@@ -38,6 +38,8 @@ def test_arp():
 def test_arp_format():
     """ARP on the wire: hardware type 32, length 20."""
     pair = ends()
+    # The peer goes first: one that probes would be known from that.
+    neigh_flush(pair.b)
     neigh_flush(pair.a)
     with Capture(pair.b, ETH_P_ARP) as packets:
         ping_ok(pair.a.ns, pair.b.v4, limit=slow(2))
@@ -72,8 +74,8 @@ def test_ipv4_fragments():
 def test_ipv6_discovery():
     """Neighbour discovery; the link-layer option is three units long."""
     pair = ends()
-    neigh_flush(pair.a)
     neigh_flush(pair.b)
+    neigh_flush(pair.a)
     with Capture(pair.b, ETH_P_IPV6) as packets:
         ping_ok(pair.a.ns, pair.b.v6, limit=slow(2))
         solicit = packets.wait(lambda p: p.data[6] == 58 and

@@ -7,9 +7,9 @@ import random
 import struct
 import zlib
 
-from lib import (Capture, Mirror, Stream, UdpSink, defer, ends, ip, ksft_eq,
-                 ksft_ge, ksft_gt, ksft_le, ksft_true, main, ping_ok, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Capture, Mirror, Stream, UdpSink, defer, ends, ksft_eq,
+                 ksft_ge, ksft_gt, ksft_le, ksft_true, main, neigh_flush,
+                 ping_ok, slow, tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.capture import bth, deth, grh, lrh
 
 BOOT = {"hcas": 2, "seconds": 30}
@@ -320,8 +320,10 @@ def test_wire_format():
     """What the driver sends: Q_Key, P_Key, zero reserved bits, no GRH in the
     subnet, a GRH on multicast."""
     pair = ends()
+    # The peer goes first: one that probes would be known from that.
+    neigh_flush(pair.b)
     with Mirror(pair.b.port) as mirror:
-        ip("neigh flush dev " + pair.a.ifname, ns=pair.a.ns)
+        neigh_flush(pair.a)
         ping_ok(pair.a.ns, pair.b.v4, count=3)
         ping_ok(pair.a.ns, pair.b.v6, count=3)
         packets = mirror.stop()
