@@ -122,6 +122,11 @@ def test_duplicate_address():
     pair = ends()
     pair.b.ns.sysctl(f"net.ipv6.conf.{pair.b.ifname}.accept_dad", 1)
     defer(pair.b.ns.sysctl, f"net.ipv6.conf.{pair.b.ifname}.accept_dad", 0)
+    # The group has a second member now: the first solicitation may be sent
+    # before the SM has told the switch.
+    name = f"net.ipv6.conf.{pair.b.ifname}.dad_transmits"
+    defer(pair.b.ns.sysctl, name, pair.b.ns.sysctl(name))
+    pair.b.ns.sysctl(name, 4)
     ip(["addr", "add", f"{pair.a.v6}/64", "dev", pair.b.ifname], ns=pair.b.ns)
     defer(ip, ["addr", "del", f"{pair.a.v6}/64", "dev", pair.b.ifname],
           ns=pair.b.ns)
@@ -132,7 +137,7 @@ def test_duplicate_address():
         return [a for link in info for a in link.get("addr_info", [])
                 if a.get("local") == pair.a.v6 and a.get("dadfailed")]
 
-    wait_until(failed, 5, "the duplicate to be found")
+    wait_until(failed, 10, "the duplicate to be found")
 
 
 def test_static_neighbour():
