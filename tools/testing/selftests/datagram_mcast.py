@@ -48,7 +48,7 @@ def wait_members(mgid, *members):
                  if line.startswith(f"{records[0][1]:#06x}")]
         return lines and len(lines[0].split()) - 1 >= len(members)
 
-    wait_until(ready, 5, f"{mgid_text(mgid)} with members {want}")
+    wait_until(ready, 15, f"{mgid_text(mgid)} with members {want}")
 
 
 def local_groups(end):
@@ -295,9 +295,11 @@ def test_send_only_limit():
         ping_ok(pair.a.ns, v6)
         for missing in (group, "ff02::1:ff98:1234"):
             ksft_not_in(mgid_text(mgid_of(missing)), local_groups(pair.a))
-        ksft_ge(limited(), first + 200)
+        # Unused for five seconds they go, so there may be fewer by now.
+        over = limited() - first
+        ksft_ge(over, 200)
+        ksft_le(over, 2300 - 2048 + 50, "as many as that were made")
         ksft_le(len(local_groups(pair.a)), 2048 + 20)
-        ksft_ge(len(local_groups(pair.a)), 2048)
         wait_until(lambda: len(local_groups(pair.a)) <= 1600, 40,
                    "unused ones go")
         last = limited()
@@ -313,8 +315,11 @@ def test_join_failure_logged():
     place = kmsg_tail()
     group = "239.1.2.13"
 
+    # Its report goes to a group that may have to be joined, too.
+    mgid = mgid_of(group).hex(":", 2)
+
     def lines():
-        return kmsg_since(place, r"group .* not joined: no answer")
+        return kmsg_since(place, f"group {mgid} not joined: no answer")
 
     pair.b.port.fault("sa_drop", 1)
     with mcast_receiver(pair.b, group) as sink:
