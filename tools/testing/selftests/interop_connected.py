@@ -4,7 +4,7 @@
 
 import os
 
-from lib import (Stream, any_ends, cmd, defer, ksft_eq, ksft_gt, ksft_ge,
+from lib import (Stream, any_ends, cmd, defer, ksft_eq, ksft_gt, ksft_true,
                  loaded, main, mcast_receiver, mcast_sender, neigh_flush,
                  ping, ping_ok, port, slow, tcp_transfer, timeout, udp_exchange,
                  wait_until, write)
@@ -151,11 +151,16 @@ def test_requeued():
     pair = pair_up()
     got = udp_exchange(pair.b, pair.a, 5, 30000)
     requeued = counter(pair.b, "conn_requeued")
-    pair.b.port.set("send_error", 1)
-    got = udp_exchange(pair.b, pair.a, 10, 30000, limit=slow(3))
-    pair.b.port.set("send_error", 0)
-    ksft_eq((len(got.seen), got.bad), (10, 0))
-    ksft_ge(counter(pair.b, "conn_requeued"), requeued + 1)
+
+    def again():
+        pair.b.port.set("send_error", 1)
+        got = udp_exchange(pair.b, pair.a, 10, 30000, limit=slow(3))
+        pair.b.port.set("send_error", 0)
+        ksft_eq((len(got.seen), got.bad), (10, 0))
+        return counter(pair.b, "conn_requeued") > requeued
+
+    # A datagram may have had the error instead.
+    ksft_true(again() or again(), "packets sent again")
 
 
 if __name__ == "__main__":
