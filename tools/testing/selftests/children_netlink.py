@@ -10,8 +10,8 @@ from lib import (Netns, ROOT, Stream, bkg, defer, ends, exists, ip, ksft_eq,
                  ksft_in, ksft_ne, ksft_not_in, ksft_pr, ksft_raises, ksft_true,
                  main, ours_only, ping_ok, read, slow, tcp_transfer, timeout,
                  wait_until)
-from lib.child import (Child, Children, add_link, child_by_ip, children, gone,
-                       names_in, refused)
+from lib.child import (Child, Children, add_link, answer_for_themselves,
+                       child_by_ip, children, gone, names_in, refused)
 from lib.ipoib import forget
 from lib.rtnl import IFLA_ADDRESS, Rtnl, attr
 
@@ -192,6 +192,7 @@ def test_refused():
 def test_same_pkey():
     """Two children with one P_Key, and one with the parent's: all work."""
     pair = ends()
+    answer_for_themselves(pair)
     first = children(pair, 0x8005, 5)
     second = Children(*(child_by_ip(end, 0x8005, 6,
                                     ifname=f"twin{end.number}.5")

@@ -11,7 +11,8 @@ from lib import (Stream, defer, ends, fixed_in_ours, ksft_eq, ksft_false, ksft_i
                  ksft_not_in, ksft_true, main, mcast_receiver,
                  mgid_of, ours_only, ping, ping_ok, read, slow, sm,
                  tcp_transfer, timeout, wait_until)
-from lib.child import Children, child_by_ip, children
+from lib.child import (Children, answer_for_themselves, child_by_ip,
+                       children)
 from lib.traffic import mcast_start
 
 BOOT = {"hcas": 2, "seconds": 150}
@@ -252,6 +253,8 @@ def wait_place(end, pkey, index):
 def test_index_0_by_sm():
     """OpenSM moves a P_Key to index 0 and back: parent and children follow."""
     pair = ends()
+    # For a while parents and children are in one partition.
+    answer_for_themselves(pair)
     both = children(pair, 0x8001, 1)
     others, stream = bystanders(pair)
     old = sm.partitions()

@@ -119,6 +119,18 @@ def children(pair, pkey, net=None, how=child_by_ip):
     return Children(*(how(end, pkey, net) for end in pair)).up()
 
 
+def answer_for_themselves(pair):
+    """
+    Interfaces answer ARP requests for their own addresses only, until the end
+    of the case.  Else all that a host has in a partition do, and a neighbour
+    may be remembered with the address of one that soon is not there any more.
+    """
+    for end in pair:
+        defer(end.ns.sysctl, "net.ipv4.conf.all.arp_ignore",
+              end.ns.sysctl("net.ipv4.conf.all.arp_ignore"))
+        end.ns.sysctl("net.ipv4.conf.all.arp_ignore", 1)
+
+
 def names_in(space, start=""):
     """Interfaces of a namespace whose names begin so."""
     return sorted(name for name in os.listdir(space.sys("class/net"))
