@@ -265,7 +265,8 @@ def test_pkey_moves():
         sm.set_partitions(old)
         sm.sweep()
         for end in pair:
-            wait_until(lambda e=end: e.port.pkey(0) == 0xffff, 10, "the keys")
+            wait_until(lambda e=end: e.port.pkey(0) == 0xffff and
+                       0x8042 not in e.port.pkeys(), 15, "the keys")
         pair.wait_ping(20)
 
     defer(back)

@@ -346,8 +346,10 @@ class Sm:
         return read(self.PARTITIONS)
 
     def set_partitions(self, text):
-        with open(self.PARTITIONS, "w", encoding="ascii") as file:
+        # Whole, or OpenSM may sweep just now and find no partition in it.
+        with open(f"{self.PARTITIONS}.new", "w", encoding="ascii") as file:
             file.write(text.strip() + "\n")
+        os.replace(f"{self.PARTITIONS}.new", self.PARTITIONS)
 
     def give_lids(self, lids, rereg=False):
         """
