@@ -159,7 +159,8 @@ def test_sm_change():
 
         wait_until(flows, 20, "multicast with the new SM", interval=0.2)
     neigh_flush(pair.a)
-    ping_ok(pair.a.ns, pair.b.v4, limit=slow(3))
+    # The broadcast group may be joined again after the other one.
+    pair.wait_ping(20)
 
 
 @timeout(90)
