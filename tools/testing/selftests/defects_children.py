@@ -90,9 +90,12 @@ def test_silent_sa():
     pair = ends()
     usual = down_and_deleted(child_by_ip(pair.a, 0x8003, ifname="usual"))
     pair.a.port.fault("sa_drop", 1)
-    took = down_and_deleted(child_by_ip(pair.a, 0x8003))
+    took = [down_and_deleted(child_by_ip(pair.a, 0x8003)) for _ in range(3)]
     ksft_pr(f"seconds: {took}, with an SA {usual}")
-    ksft_lt(max(took), max(usual) + slow(0.5), "seconds")
+    # Who waits for the SA does so each time, and the machine need not be slow
+    # each time.
+    best = [min(times) for times in zip(*took)]
+    ksft_lt(max(best), max(usual) + slow(0.5), "seconds")
 
 
 @fixed_in_ours("one queue for all ports of the host")

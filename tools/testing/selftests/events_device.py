@@ -501,13 +501,13 @@ def test_namespace_deleted_under_traffic():
     with Flood(pair.a, pair.b.v4, 700, burst=4, gap=0.001):
         flowing(pair.b)
         pair.b.drop()
-        wait_until(lambda: exists(f"/sys/class/net/{name}"), 5, "home again")
+        wait_until(lambda: exists(f"/sys/class/net/{name}"), 10, "home again")
     forget(pair)
     pair = hosts()
     ping_ok(pair.a.ns, pair.b.v4)
 
 
-@timeout(60)
+@timeout(120)
 def test_concurrent_administration():
     """Down, up, MTU, names of files and events, from several threads."""
     pair = hosts()
