@@ -307,12 +307,12 @@ def test_statistics():
     got = udp_exchange(pair.a, pair.b, count, size)
     ksft_eq(len(got.seen), count)
 
-    def settled():
+    def counted():
         return pair.b.stat("rx_packets") - \
             before["h2"]["rx_packets"] >= count and \
             pair.a.stat("tx_packets") - before["h1"]["tx_packets"] >= count
 
-    wait_until(settled, 3, "counters")
+    wait_until(counted, 3, "counters")
     after = {end.name: end.stats() for end in pair}
     for name, side in (("h1", "tx"), ("h2", "rx")):
         moved = {key: after[name][key] - before[name][key]
