@@ -149,7 +149,7 @@ def test_lost_connections():
 def test_requeued():
     """What the other did not acknowledge is sent again, over a new one."""
     pair = pair_up()
-    got = udp_exchange(pair.b, pair.a, 5, 30000)
+    udp_exchange(pair.b, pair.a, 5, 30000)
     requeued = counter(pair.b, "conn_requeued")
 
     def again():
