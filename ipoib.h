@@ -354,6 +354,7 @@ struct ipoib_adapt {
  * @hold_usecs: how long to wait for packets after a poll, if the HCA has no
  *	moderation
  * @hold_timer: ends that
+ * @held: it is going to
  * @gro_used: GRO may hold packets (NAPI)
  * @wc: scratch of the poll function
  */
@@ -389,6 +390,7 @@ struct ipoib_channel {
 	struct dim dim;
 	u32 hold_usecs;
 	struct hrtimer hold_timer;
+	bool held;
 	bool gro_used;
 	struct ib_wc wc[IPOIB_WC_BATCH];
 };

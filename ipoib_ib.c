@@ -1174,14 +1174,18 @@ static bool ipoib_rx_arm(struct ipoib_channel *ch)
 
 /*
  * The HCA can't hold interrupts back: poll again after the time for which it
- * should, as long as something comes.
+ * should, as long as something comes.  Polls that sends bring about meanwhile
+ * and that find nothing do not end that.
  */
 static bool ipoib_rx_hold(struct ipoib_channel *ch, int done)
 {
 	u32 usecs = READ_ONCE(ch->hold_usecs);
 
-	if (likely(!usecs) || !done || unlikely(READ_ONCE(ch->flush)))
+	if (likely(!usecs) || unlikely(READ_ONCE(ch->flush)))
 		return false;
+	if (!done)
+		return READ_ONCE(ch->held);
+	WRITE_ONCE(ch->held, true);
 	hrtimer_start(&ch->hold_timer, ns_to_ktime(usecs * NSEC_PER_USEC),
 		      HRTIMER_MODE_REL_PINNED);
 	return true;

@@ -550,6 +550,8 @@ static enum hrtimer_restart ipoib_channel_held(struct hrtimer *timer)
 		container_of(timer, struct ipoib_channel, hold_timer);
 
 	WRITE_ONCE(ch->irqs, ch->irqs + 1);
+	/* Before the poll that is to ask for interrupts if nothing came */
+	WRITE_ONCE(ch->held, false);
 	napi_schedule(&ch->napi);
 	return HRTIMER_NORESTART;
 }
@@ -848,6 +850,7 @@ static void ipoib_port_napi_off(struct ipoib_port *port)
 	for (i = 0; i < port->num_channels; i++) {
 		napi_disable(&port->channels[i]->napi);
 		hrtimer_cancel(&port->channels[i]->hold_timer);
+		WRITE_ONCE(port->channels[i]->held, false);
 		timer_delete_sync(&port->channels[i]->refill_timer);
 	}
 }
