@@ -398,7 +398,7 @@ struct ipoib_channel {
 /* ---- port: ipoib_port.c ------------------------------------------------- */
 
 #define IPOIB_PATH_SOURCES	1024	/* buckets of sources by LID */
-#define IPOIB_PATH_HEARD	2048
+#define IPOIB_PATH_HEARD	8192
 
 #define IPOIB_PATH_RANKS	20	/* of sources by the number of paths */
 
