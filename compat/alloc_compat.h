@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * 7.0: memory for objects by their type, with GFP_KERNEL if nothing else is said
+ * 7.0: allocation of objects by their type, with GFP_KERNEL by default
  */
 #ifndef IPOIB_ALLOC_COMPAT_H
 #define IPOIB_ALLOC_COMPAT_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What older kernels lack, for the simulated fabric; see ipoib_compat.h.  There
- * are macros only: headers that are included here come before pr_fmt().
+ * Interfaces that older kernels lack, for the simulated fabric; see
+ * ipoib_compat.h.  Macros only: headers included here would precede pr_fmt().
  */
 #ifndef IBDEVSIM_COMPAT_H
 #define IBDEVSIM_COMPAT_H
 
 #include <linux/version.h>
 
-/* 6.19: DMA operations of pages */
+/* 6.19: DMA operations take physical addresses */
 #ifdef IBDEVSIM_COMPAT_MAP_PAGE
 #define map_phys map_page
 #define unmap_phys unmap_page
@@ -27,24 +27,13 @@ static dma_addr_t ibds_dma_map(struct device *_dma, struct page *_page,	\
 static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
 #endif
 
-/* 6.17: memory of users with hints for the device */
+/* 6.17: user memory is registered with hints for the device */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
 #define ibds_reg_user_mr(pd, start, length, virt_addr, access, dmah, udata) \
 	ibds_reg_user_mr(pd, start, length, virt_addr, access, udata)
 #endif
 
-/* 6.13 */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#define hrtimer_setup(timer, fn, clock, mode)				\
-	do {								\
-		struct hrtimer *_timer = (timer);			\
-									\
-		hrtimer_init(_timer, clock, mode);			\
-		_timer->function = (fn);				\
-	} while (0)
-#endif
-
-/* 6.11: a CQ's users give all their attributes */
+/* 6.11: CQs are created with all uverbs attributes */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define ibds_create_cq(cq, attr, attrs) \
 	ibds_create_cq(cq, attr, struct ib_udata *udata)
@@ -56,7 +45,7 @@ static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
 	struct_size((type *)NULL, member, count)
 #endif
 
-/* 6.4: buses are constant */
+/* 6.4: struct bus_type is const */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
 #define new_device_store(bus, buf, count) \
 	new_device_store(struct bus_type *_bus, buf, count)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What older kernels lack of the newest one's interfaces, under the newest one's
- * names; force-included in builds outside a kernel tree.  No other file may ask
- * for a version.
+ * Interfaces of the newest kernel that older ones lack, under the newest one's
+ * names; force-included in builds outside a kernel tree.  No other file may
+ * check the kernel version.
  *
  * A header that an older kernel does not have is in include/.  A callback whose
  * signature has changed is defined with the new one; where an older kernel does
- * not pass an argument, a macro takes it out of the definition:
+ * not pass an argument, a macro removes it from the definition:
  *
  *	#define callback(a, b, added)	callback(a, b)
  */
@@ -43,27 +43,14 @@ struct rtnl_newlink_params {
 	static int __ipoib_nl_newlink(ndev, params, extack)
 #endif
 
-/* 6.13: a timer's function is set along with the rest. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#include <linux/hrtimer.h>
-
-#define hrtimer_setup(timer, fn, clock, mode)				\
-	do {								\
-		struct hrtimer *_timer = (timer);			\
-									\
-		hrtimer_init(_timer, clock, mode);			\
-		_timer->function = (fn);				\
-	} while (0)
-#endif
-
-/* 6.13: how long GRO may hold packets is a setting of each NAPI. */
+/* 6.13: gro_flush_timeout is a setting of each NAPI. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #include <linux/netdevice.h>
 
 #define gro_flush_timeout	dev->gro_flush_timeout
 #endif
 
-/* 6.13: a namespace of symbols is a string; ours is older than its symbols. */
+/* 6.13: symbol namespaces are strings; before, there was nothing to import. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #include <linux/module.h>
 
@@ -71,14 +58,14 @@ struct rtnl_newlink_params {
 #define MODULE_IMPORT_NS(ns)	static_assert(sizeof(ns))
 #endif
 
-/* 6.13: a sample is handed over by its address. */
+/* 6.13: net_dim() takes a pointer to the sample. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #include <linux/dim.h>
 
 #define net_dim(dim, sample)	net_dim(dim, *(sample))
 #endif
 
-/* 6.10: statistics of queues, which nobody asks for on older ones */
+/* 6.10: per-queue statistics, which older kernels don't use */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
 #include <linux/types.h>
 
@@ -105,11 +92,11 @@ struct netdev_stat_ops {
 
 static const struct netdev_stat_ops *ipoib_compat_stat_ops __maybe_unused;
 
-/* What is assigned to it goes elsewhere. */
+/* Assign it to an unused variable instead. */
 #define stat_ops	watchdog_timeo += 0, ipoib_compat_stat_ops
 #endif
 
-/* 6.8: which NAPI serves a queue */
+/* 6.8: the NAPI that serves a queue */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #define netif_queue_set_napi(ndev, index, type, napi)	((void)(napi))
 #endif
@@ -124,12 +111,12 @@ static const struct netdev_stat_ops *ipoib_compat_stat_ops __maybe_unused;
 #define IB_SPEED_XDR	256
 #endif
 
-/* 6.4: completed packets, BQL and waking the queue in one */
+/* 6.4: BQL completion and waking of the queue in one call */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
 #include <net/netdev_queues.h>
 
 #ifndef __netif_txq_completed_wake
-/* The barrier that BQL may not have is that of __netif_txq_maybe_wake(). */
+/* Without BQL the only barrier is that of __netif_txq_maybe_wake(). */
 #define __netif_txq_completed_wake(txq, pkts, bytes, get_desc, start_thrs, \
 				   down_cond)				   \
 	({								   \
@@ -141,7 +128,7 @@ static const struct netdev_stat_ops *ipoib_compat_stat_ops __maybe_unused;
 	})
 #endif
 
-/* 6.3: the number of paths in an answer is unsigned */
+/* 6.3: the callback's number of paths is unsigned */
 #include <rdma/ib_sa.h>
 
 #define ib_sa_path_rec_get(client, device, port, rec, mask, timeout, gfp,     \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Page pools before 6.6, when their header was another, and 6.4, when pools did
- * not know a NAPI and had to be told that pages are given out in pieces
+ * Page pools before 6.6, when they had another header, and before 6.4, when
+ * they had no NAPI and fragments of pages had to be enabled
  */
 #ifndef IPOIB_COMPAT_PAGE_POOL_HELPERS_H
 #define IPOIB_COMPAT_PAGE_POOL_HELPERS_H
@@ -47,11 +47,20 @@ ipoib_page_pool_create(const struct ipoib_page_pool_params *params)
 
 #endif /* before 6.4 */
 
-/* 6.8: references of a page from a pool are not only its fragments' */
+/*
+ * 6.8: a page from a pool has references beside those of fragments.  Before, the
+ * count of a page that fragments are taken from was LONG_MAX, and the pool
+ * remembered how many there were.  Called by the NAPI that takes them.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 static inline void page_pool_ref_page(struct page *page)
 {
-	atomic_long_inc(&page->pp_frag_count);
+	struct page_pool *pool = page->pp;
+
+	if (pool->frag_page == page)
+		pool->frag_users++;
+	else
+		atomic_long_inc(&page->pp_frag_count);
 }
 #endif
 
