@@ -3,33 +3,31 @@
  * ibdevsim: completion queues and their interrupts
  *
  * A CQ is a ring that senders fill and the consumer polls, both under cq->lock.
- * Polling also gives back the queue slots that an entry retires: until then they
+ * Polling also frees the queue slots that an entry retires; until then they
  * count as in use, as on hardware (IBA vol 1, 10.8.5).
  *
  * When an armed CQ gets an entry, its handler runs in hard interrupt context on
  * the CPU of the CQ's vector, never from within ib_post_send(): by an irq_work
- * on the same CPU, by an inter-processor interrupt on another one.  With
+ * on the same CPU, by an inter-processor interrupt to another one.  With
  * comp_ctx=work it runs in a work item on that CPU instead.  Arming does not fire
- * for entries that are there already (IBA vol 1, 11.4.2.2).
+ * for entries that are already there (IBA vol 1, 11.4.2.2).
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
-#include <linux/vmalloc.h>
+#include <linux/slab.h>
 
-#include "datapath.h"
+#include "cq.h"
+#include "object.h"
 
-/* What of a struct ib_wc an InfiniBand HCA fills, to be copied in one go. */
+/* The part of struct ib_wc that an InfiniBand HCA fills, copied in one go. */
 struct ibds_wc_head {
 	u64 word[offsetof(struct ib_wc, smac) / sizeof(u64)];
 };
 
 static_assert(sizeof(struct ibds_wc_head) == offsetof(struct ib_wc, smac));
 
-/**
- * ibds_vector_cpu - which CPU does a completion vector interrupt?
- * @vector: its number
- */
-int ibds_vector_cpu(u32 vector)
+/* The CPU that a completion vector interrupts. */
+static int ibds_vector_cpu(u32 vector)
 {
 	u32 skip = vector % num_online_cpus();
 	int cpu;
@@ -62,7 +60,7 @@ static void ibds_cq_ipi(void *info)
 	atomic_inc(&cq->irq_running);
 	/* From here on a new completion needs a new interrupt. */
 	atomic_set_release(&cq->irq_pending, 0);
-	/* An idle CPU may look at its queue before the interrupt comes. */
+	/* An idle CPU may run its queue before the interrupt arrives. */
 	if (likely(in_hardirq()))
 		ibds_cq_interrupt(cq);
 	else
@@ -71,7 +69,7 @@ static void ibds_cq_ipi(void *info)
 	atomic_dec_return_release(&cq->irq_running);
 }
 
-/* Users expect bottom halves to be disabled, here too. */
+/* Users expect bottom halves to be disabled here, too. */
 static void ibds_cq_comp_work(struct work_struct *work)
 {
 	local_bh_disable();
@@ -97,7 +95,7 @@ static void ibds_cq_raise(struct ibds_cq *cq)
 	irq_work_queue(&cq->irq_work);
 }
 
-/* Is the event lost that the last entry is to bring about? */
+/* True if a fault suppresses the event of the last entry. */
 static bool ibds_cq_loses(const struct ibds_cq *cq)
 {
 	const struct ib_qp *qp;
@@ -109,9 +107,9 @@ static bool ibds_cq_loses(const struct ibds_cq *cq)
 }
 
 /**
- * ibds_cq_event - an entry was added to an armed CQ
+ * ibds_cq_event - raise the event for an entry added to an armed CQ
  * @cq: completion queue, locked
- * @solicited: whether the entry is of interest to %IB_CQ_SOLICITED
+ * @solicited: the entry counts for %IB_CQ_SOLICITED
  */
 void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 {
@@ -131,7 +129,7 @@ void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 		ibds_cq_raise(cq);
 }
 
-/* The event that moderation keeps back, if there is one */
+/* Raise the event held back by moderation, if any. */
 static void ibds_cq_mod_flush(struct ibds_cq *cq)
 {
 	unsigned long flags;
@@ -165,13 +163,13 @@ static void ibds_cq_error_work(struct work_struct *work)
 }
 
 /**
- * ibds_cq_overrun - a completion has no room
+ * ibds_cq_overrun - handle a completion for which the CQ has no room
  * @cq: completion queue, locked
  *
- * IBA vol 1, 11.6.3: a CQ error.  The completion is lost, the slots it would
- * have retired stay in use, those before it can still be polled.
+ * A CQ error (IBA vol 1, 11.6.3): the completion is lost, the slots it would
+ * have retired stay in use, earlier completions can still be polled.
  *
- * Return: an entry to fill that nobody reads.
+ * Return: an entry to fill that is never polled.
  */
 struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
 {
@@ -194,7 +192,7 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	u32 head, tail;
 	int n = 0;
 
-	/* An entry added now is for the event that the consumer armed. */
+	/* An entry added now raises the event that the consumer armed. */
 	if (READ_ONCE(cq->tail) == READ_ONCE(cq->head))
 		return 0;
 
@@ -207,8 +205,8 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 
 		*(struct ibds_wc_head *)wc = *(struct ibds_wc_head *)&cqe->wc;
 		/*
-		 * A QP that goes away purges its entries: @qp is alive.  Each of
-		 * the two belongs to one CQ of the QP, whose lock we hold.
+		 * Destroying a QP purges its entries: @qp is alive.  Each of
+		 * the counters belongs to one CQ of the QP, whose lock is held.
 		 */
 		if (!cqe->sq_slots)
 			WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
@@ -237,11 +235,27 @@ int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 }
 
 /**
- * ibds_cq_disown - keep the completions of a QP that is reset
- * @cq: completion queue
- * @qp: has stopped completing anything; interrupts are disabled
+ * ibds_cq_idle - check whether a CQ is empty and armed
+ * @cq: completion queue; interrupts are disabled
  *
- * They can be polled, but retire nothing: the queues of the QP are empty.
+ * Return: true if it is.
+ */
+bool ibds_cq_idle(struct ibds_cq *cq)
+{
+	bool idle;
+
+	spin_lock(&cq->lock);
+	idle = cq->notify && cq->head == cq->tail;
+	spin_unlock(&cq->lock);
+	return idle;
+}
+
+/**
+ * ibds_cq_disown - keep the completions of a QP that is being reset
+ * @cq: completion queue
+ * @qp: QP that no longer adds completions; interrupts are disabled
+ *
+ * They can be polled, but retire no slots: the queues of the QP are empty.
  */
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
@@ -258,9 +272,9 @@ void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
 }
 
 /**
- * ibds_cq_purge - drop the completions of a QP that is destroyed or reset
+ * ibds_cq_purge - drop the completions of a QP being destroyed or reset
  * @cq: completion queue
- * @qp: has stopped completing anything; interrupts are disabled
+ * @qp: QP that no longer adds completions; interrupts are disabled
  */
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
@@ -281,6 +295,23 @@ void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
 	spin_unlock(&cq->lock);
 }
 
+/**
+ * ibds_cq_flush - wait for the handler of completions that have been polled
+ * @cq: completion queue that ib_core polls in a work item; others are left alone
+ *
+ * ib_mad destroys QP0 and QP1 while it may be handling a MAD that they received,
+ * and then posts to a QP that has been freed.  It waits for its work item only
+ * after that, in ib_free_cq().
+ *
+ * Context: process; the QP's completions have been purged.
+ */
+void ibds_cq_flush(struct ibds_cq *cq)
+{
+	if (cq->ib.poll_ctx == IB_POLL_WORKQUEUE ||
+	    cq->ib.poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+		flush_work(&cq->ib.work);
+}
+
 int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 {
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
@@ -288,7 +319,7 @@ int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->mod_count = count;
-	/* Without a time limit a lone completion would never be told. */
+	/* Without a time limit a lone completion never raises an event. */
 	cq->mod_period = count > 1 ? period : 0;
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return 0;
@@ -336,13 +367,13 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 }
 
 /**
- * ibds_cq_sync - wait for interrupts that have been raised, or will be
+ * ibds_cq_sync - wait for interrupts that were raised or are about to be
  * @cq: completion queue
  *
- * A QP that is destroyed leaves none behind: ib_free_cq() cancels the CQ's work
- * before it has the CQ destroyed, and nothing may queue it in between.  That
- * includes the event that moderation keeps back: it is raised now, which other
- * QPs of the CQ do not mind.
+ * None may be left when a QP is destroyed: ib_free_cq() cancels the CQ's work
+ * before it destroys the CQ, and nothing may queue that work in between.  This
+ * includes the event held back by moderation: it is raised now, which is
+ * harmless to other QPs of the CQ.
  *
  * Context: process.
  */
@@ -357,7 +388,7 @@ void ibds_cq_sync(struct ibds_cq *cq)
 	flush_work(&cq->comp);
 }
 
-/* No QP uses the CQ any more: wait for what may still be running. */
+/* No QP uses the CQ any more: wait for work that may still run. */
 static void ibds_cq_quiesce(struct ibds_cq *cq)
 {
 	ibds_cq_sync(cq);

@@ -7,18 +7,27 @@
  *	ibdevsim<id>/port<n>/...	per port
  *
  * Nearly every file is a line of text and has an entry in one of the tables
- * below; README.rst says what they mean.  Files go before the HCA does, and
- * debugfs waits for whoever is inside one, so the handlers need no reference.
+ * below; see README.rst for their meaning.  Files are removed before the HCA,
+ * and debugfs waits for running handlers, so they need no reference.
  */
 #include <linux/debugfs.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "fabric.h"
+#include "caps.h"
+#include "debugfs.h"
+#include "fault.h"
+#include "inject.h"
+#include "link.h"
+#include "pcap.h"
+#include "port.h"
+#include "qp.h"
+#include "switch.h"
 
 #define IBDS_TEXT_MAX		127
-#define IBDS_INJECT_MAX		(80 * 1024)	/* a message */
+#define IBDS_INJECT_MAX		(80 * 1024)	/* a whole message */
 
 struct ibds_knob;
 
@@ -27,7 +36,7 @@ struct ibds_knob;
  * @name: of the file
  * @show: prints it, NULL: write-only
  * @store: takes a line, NULL: read-only; returns 0 or -errno
- * @offset: of a fault in struct ibds_faults
+ * @offset: offset of a fault in struct ibds_faults
  */
 struct ibds_file {
 	const char *name;
@@ -38,7 +47,7 @@ struct ibds_file {
 
 /**
  * struct ibds_knob - a file of a certain HCA or port
- * @file: what kind
+ * @file: kind of file
  * @dev: HCA
  * @port: port, NULL for files of the HCA
  */
@@ -67,6 +76,13 @@ static void *fault_field(const struct ibds_knob *knob)
 	return (void *)&knob->port->faults + knob->file->offset;
 }
 
+/* Run the work that was waiting for a fault to be lifted. */
+static void fault_changed(struct ibds_port *port)
+{
+	ibds_faults_update(port);
+	ibds_qps_kick(port);
+}
+
 static void fault_u32_show(struct seq_file *m, const struct ibds_knob *knob)
 {
 	u32 *field = fault_field(knob);
@@ -84,7 +100,7 @@ static int fault_u32_store(const struct ibds_knob *knob, char *text)
 	if (err)
 		return err;
 	WRITE_ONCE(*field, value);
-	ibds_faults_update(knob->port);
+	fault_changed(knob->port);
 	return 0;
 }
 
@@ -105,7 +121,7 @@ static int fault_bool_store(const struct ibds_knob *knob, char *text)
 	if (err)
 		return err;
 	WRITE_ONCE(*field, value);
-	ibds_faults_update(knob->port);
+	fault_changed(knob->port);
 	return 0;
 }
 
@@ -124,7 +140,7 @@ static int fault_atomic_store(const struct ibds_knob *knob, char *text)
 	if (value < 0)
 		return -ERANGE;
 	atomic_set(fault_field(knob), value);
-	ibds_faults_update(knob->port);
+	fault_changed(knob->port);
 	return 0;
 }
 
@@ -274,7 +290,7 @@ static void guids_show(struct seq_file *m, const struct ibds_knob *knob)
 	}
 }
 
-/* "index" makes up an alias GUID, "index guid" sets one, 0 removes it. */
+/* "index" generates an alias GUID, "index guid" sets one, 0 removes it. */
 static int guids_store(const struct ibds_knob *knob, char *text)
 {
 	u64 guid = be64_to_cpu(knob->port->guid);
@@ -340,6 +356,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(jitter_us, u32),
 	IBDS_FAULT(truncate, u32),
 	IBDS_FAULT(send_error, atomic),
+	IBDS_FAULT(rc_send_error, atomic),
 	IBDS_FAULT(recv_post_error, atomic),
 	IBDS_FAULT(send_post_error, atomic),
 	IBDS_FAULT(create_error, atomic),
@@ -414,7 +431,7 @@ static int fatal_store(const struct ibds_knob *knob, char *text)
 	err = kstrtobool(text, &on);
 	if (err)
 		return err;
-	/* There is no way back but del_device. */
+	/* Only del_device ends this state. */
 	if (!on)
 		return -EINVAL;
 	WRITE_ONCE(dev->fatal, true);
@@ -442,7 +459,7 @@ static int knob_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-/* The mode of a file does not keep root from opening it. */
+/* The mode of a file does not stop root from opening it. */
 static int knob_open(struct inode *inode, struct file *file)
 {
 	const struct ibds_knob *knob = inode->i_private;
@@ -501,7 +518,7 @@ static const struct file_operations inject_fops = {
 	.write = inject_write,
 };
 
-/* ---- life --------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------- */
 
 static struct ibds_knobs *ibds_knobs_make(const char *name,
 					  struct dentry *parent,
@@ -543,7 +560,7 @@ static void ibds_debugfs_add_port(struct ibds_dev *dev, struct ibds_port *port)
 			    &ibds_pcap_fops);
 }
 
-/* As usual with debugfs, an HCA without files is not an error. */
+/* As usual with debugfs, failing to create files is not an error. */
 void ibds_debugfs_add(struct ibds_dev *dev)
 {
 	u32 n;

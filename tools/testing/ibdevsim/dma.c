@@ -2,17 +2,18 @@
 /*
  * ibdevsim: the DMA device of an HCA that has one (dma=1)
  *
- * A platform device with DMA operations of our own: an address is the physical
- * one, whatever IOMMU or bounce buffers the machine has, so that the datapath can
- * translate it back (ibds_va()).  The DMA API does its debugging before it comes
- * here.  Mappings fail when the fault says so.
+ * A platform device with its own DMA operations: DMA addresses are physical
+ * addresses, whatever IOMMU or bounce buffers the machine has, so that the
+ * datapath can translate them back (ibds_va()).  The DMA API does its debugging
+ * before it calls these operations.  Mappings fail when the fault is set.
  *
- * Coherent memory is not offered: users of the verbs map what they have.
+ * Coherent memory is not supported: users of the verbs map their own memory.
  */
 #include <linux/dma-map-ops.h>
 #include <linux/scatterlist.h>
 
-#include "fabric.h"
+#include "dma.h"
+#include "object.h"
 
 static bool ibds_dma_fails(struct device *dma)
 {
@@ -64,7 +65,7 @@ static const struct dma_map_ops ibds_dma_ops = {
 };
 
 /**
- * ibds_dma_dev_new - make the DMA device of an HCA
+ * ibds_dma_dev_new - create the DMA device of an HCA
  * @dev: HCA with caps.dma set
  *
  * Return: 0, -EOPNOTSUPP when the kernel is configured without DMA operations

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: multicast: which QPs take packets of a group
+ * ibdevsim: multicast: which QPs receive packets of a group
  *
  * An attachment is of a QP to an MGID together with the MLID that its packets
- * come with (IBA vol 1, 10.5).  Senders walk them under RCU; they change under
- * the lock that ibds_lookup_lock() names.
+ * must have (IBA vol 1, 10.5).  Senders walk them under RCU; they change under
+ * the lock that ibds_lookup_lock() returns.
  */
 #include <linux/hash.h>
 #include <linux/slab.h>
 
-#include "datapath.h"
+#include "mcast.h"
 
 /**
- * ibds_mcast_bucket - where a port keeps the attachments to a group
+ * ibds_mcast_bucket - get the hash bucket of a port for a group
  * @port: HCA port
  * @mgid: group
+ *
+ * Return: the list of attachments that contains those to the group.
  */
 struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
 				     const union ib_gid *mgid)
@@ -64,7 +66,7 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	spin_lock_irqsave(lock, flags);
 	at = ibds_attach_find(qp, gid, lid);
 	if (at) {
-		/* Once more changes nothing; IBA vol 1, 11.3.1. */
+		/* Attaching again changes nothing; IBA vol 1, 11.3.1. */
 		at->count++;
 	} else {
 		list_add(&new->in_qp, &qp->mcast);
@@ -93,7 +95,7 @@ int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 }
 
 /**
- * ibds_detach_all - a QP goes away that still is attached
+ * ibds_detach_all - detach a QP being destroyed from all its groups
  * @qp: queue pair
  */
 void ibds_detach_all(struct ibds_qp *qp)

@@ -2,15 +2,15 @@
 /*
  * ibdevsim: port mirror
  *
- * While a port's mirror is on, packets that pass it are kept as they would
- * look on the wire, from LRH to VCRC, and leave by debugfs as a pcap stream.
+ * While a port's mirror is on, packets that pass it are recorded as they would
+ * look on the wire, from LRH to VCRC, and read from debugfs as a pcap stream.
  * Its link type is ERF with InfiniBand records, because Wireshark does not
- * read link type 247 (bare InfiniBand) from pcap files; and ERF tells the
- * direction: interface 0 is what the port received, 1 what it sent.  The
- * simulator moves whole messages on reliable connections; here they are shown
- * as the packets a link would carry.
+ * read link type 247 (bare InfiniBand) from pcap files, and because ERF has the
+ * direction: interface 0 for packets received by the port, 1 for those sent.
+ * The simulator moves whole messages on reliable connections; here they are
+ * shown as the packets a link would carry.
  *
- * A record is a buffer of its own; the oldest ones go when too many wait.
+ * Each record has its own buffer; the oldest are dropped when too many wait.
  * pcap->lock is a leaf, taken in any context.
  */
 #include <linux/crc32.h>
@@ -24,7 +24,7 @@
 #include <linux/unaligned.h>
 #include <linux/wait.h>
 
-#include "fabric.h"
+#include "pcap.h"
 
 #define IBDS_PCAP_MAGIC		0xa1b23c4d	/* nanoseconds */
 #define IBDS_PCAP_LINKTYPE	197	/* ERF */
@@ -49,7 +49,7 @@ struct ibds_pcap_record_header {
 #define IBDS_ERF_INFINIBAND	21
 #define IBDS_ERF_VARYING	0x04
 
-/* Extensible Record Format: what precedes each packet. */
+/* Extensible Record Format: header of each packet. */
 struct ibds_erf_header {
 	__le64 time;		/* seconds and fraction, 32 bits each */
 	u8 type;
@@ -62,7 +62,7 @@ struct ibds_erf_header {
 /**
  * struct ibds_record - a packet that waits to be read
  * @list: in struct ibds_pcap
- * @len: octets in @data
+ * @len: bytes in @data
  * @data: headers and packet
  */
 struct ibds_record {
@@ -73,11 +73,11 @@ struct ibds_record {
 
 /**
  * struct ibds_pcap - mirror of a port
- * @lock: @records, @bytes
+ * @lock: protects @records and @bytes
  * @records: oldest first
- * @bytes: octets in them
+ * @bytes: bytes in them
  * @wait: readers
- * @closed: the port goes away
+ * @closed: the port is being removed
  */
 struct ibds_pcap {
 	spinlock_t lock;	/* records, bytes */
@@ -89,7 +89,7 @@ struct ibds_pcap {
 
 /* ---- on the wire -------------------------------------------------------- */
 
-/* CRC of the whole packet but VCRC itself: x^16+x^12+x^3+x+1, IBA 7.8.2. */
+/* CRC of the whole packet except VCRC: x^16+x^12+x^3+x+1, IBA 7.8.2. */
 static u16 ibds_vcrc(const u8 *data, u32 len)
 {
 	u16 crc = 0xffff;
@@ -104,8 +104,8 @@ static u16 ibds_vcrc(const u8 *data, u32 len)
 }
 
 /*
- * CRC-32 of what no switch or router changes, with ones in place of what it
- * may change: VL, traffic class, flow label, hop limit, BTH Resv8a (7.8.1).
+ * CRC-32 of fields no switch or router changes, with ones in place of those
+ * it may change: VL, traffic class, flow label, hop limit, BTH Resv8a (7.8.1).
  */
 static u32 ibds_icrc(const u8 *data, u32 len, bool global)
 {
@@ -137,7 +137,7 @@ static u32 ibds_headers_len(const struct ibds_pkt *pkt)
 	       (pkt->imm_valid ? IBDS_IMM_BYTES : 0);
 }
 
-/* @len: octets from LRH to ICRC */
+/* @len: bytes from LRH to ICRC */
 static u8 *ibds_put_lrh(u8 *p, const struct ibds_pkt *pkt, u32 len)
 {
 	p[0] = pkt->dqpn ? 0 : 15 << 4;
@@ -184,7 +184,7 @@ static u8 *ibds_put_ext(u8 *p, const struct ibds_pkt *pkt)
 	return p;
 }
 
-/* Octets of a packet with this payload, CRCs included. */
+/* Bytes of a packet with this payload, CRCs included. */
 static u32 ibds_wire_len(const struct ibds_pkt *pkt, u32 payload)
 {
 	return ibds_headers_len(pkt) + ALIGN(payload, 4) + IB_ICRC_BYTES +
@@ -237,7 +237,7 @@ static void ibds_record_add(struct ibds_pcap *pcap, struct ibds_record *rec)
 	wake_up_interruptible(&pcap->wait);
 }
 
-/* @len: octets from LRH to VCRC; return where the packet goes. */
+/* @len: bytes from LRH to VCRC.  Return: where to put the packet. */
 static u8 *ibds_put_record(u8 *p, u32 len, bool tx)
 {
 	struct ibds_erf_header erf = {
@@ -280,7 +280,7 @@ static void ibds_record_packet(struct ibds_port *port,
 	ibds_record_add(port->pcap, rec);
 }
 
-/* The opcode of a part of a message that was RC SEND only. */
+/* The opcode of one packet of a message that was RC SEND Only. */
 static u8 ibds_segment_opcode(bool first, bool last, bool imm)
 {
 	if (first)
@@ -310,6 +310,14 @@ static void ibds_record_message(struct ibds_port *port,
 	}
 }
 
+/**
+ * ibds_mirror - record a packet if the port's mirror is on
+ * @port: HCA port
+ * @pkt: packet
+ * @tx: the port sends it
+ *
+ * Context: any.
+ */
 void ibds_mirror(struct ibds_port *port, const struct ibds_pkt *pkt, bool tx)
 {
 	u32 mtu = READ_ONCE(port->mtu_active);
@@ -326,11 +334,11 @@ void ibds_mirror(struct ibds_port *port, const struct ibds_pkt *pkt, bool tx)
 
 /**
  * struct ibds_pcap_reader - an open file
- * @port: whose mirror; valid while debugfs lets us in
- * @lock: protects what follows: a file may have several readers at a time
- * @started: the file header is out
- * @rec: what is being read
- * @off: octets of it that were
+ * @port: port that is mirrored; valid during debugfs file operations
+ * @lock: protects the fields below: a file may have several readers at a time
+ * @started: the file header has been read
+ * @rec: record being read
+ * @off: bytes of @rec already read
  */
 struct ibds_pcap_reader {
 	struct ibds_port *port;
@@ -379,7 +387,7 @@ static bool ibds_pcap_ended(struct ibds_port *port)
 	return !READ_ONCE(port->mirror) || READ_ONCE(port->pcap->closed);
 }
 
-/* Return 1 when there is something to read, 0 at the end. */
+/* Return: 1 if there is something to read, 0 at the end. */
 static int ibds_pcap_next(struct ibds_pcap_reader *reader, bool block)
 {
 	struct ibds_port *port = reader->port;
@@ -478,12 +486,12 @@ const struct file_operations ibds_pcap_fops = {
 	.release = ibds_pcap_release,
 };
 
-/* ---- life --------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------- */
 
 /**
  * ibds_pcap_set - turn a port's mirror on or off
  * @port: HCA port
- * @on: what was captured before is forgotten
+ * @on: on, dropping packets captured before, or off
  *
  * Context: process.
  */
@@ -501,7 +509,7 @@ void ibds_pcap_set(struct ibds_port *port, bool on)
 }
 
 /**
- * ibds_pcap_close - let go of readers, before the file is removed
+ * ibds_pcap_close - wake readers before the file is removed
  * @port: HCA port
  */
 void ibds_pcap_close(struct ibds_port *port)
@@ -511,7 +519,7 @@ void ibds_pcap_close(struct ibds_port *port)
 }
 
 /**
- * ibds_pcap_alloc - make a port's mirror, switched off
+ * ibds_pcap_alloc - allocate a port's mirror, switched off
  * @port: HCA port
  *
  * Return: 0 or -ENOMEM.
@@ -531,7 +539,7 @@ int ibds_pcap_alloc(struct ibds_port *port)
 
 /**
  * ibds_pcap_free - release a port's mirror
- * @port: HCA port; nobody mirrors or reads any more
+ * @port: HCA port; no packets are mirrored and no readers are left
  */
 void ibds_pcap_free(struct ibds_port *port)
 {

@@ -3,62 +3,24 @@
  * ibdevsim: queue pairs: life cycle, states, events
  *
  * States and what they allow are those of IBA vol 1, 10.3.1.  What cannot be done
- * under the locks (events, going to ERR because of what a peer sent, retries) is
- * done by the QP's work item.
+ * under the locks is left to the QP's work item: events, the change to ERR
+ * caused by a peer's message, retries.
  */
 #include <linux/seq_file.h>
-#include <linux/slab.h>
 
-#include "datapath.h"
+#include "addr.h"
+#include "cq.h"
+#include "mcast.h"
+#include "object.h"
+#include "qp.h"
+#include "rc.h"
+#include "rcv.h"
+#include "slow.h"
+#include "sq.h"
 
 /* ---- state -------------------------------------------------------------- */
 
-/**
- * ibds_qp_ask - have a QP's work item do something
- * @qp: queue pair; the caller makes sure that it is alive
- * @what: to do
- */
-void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what)
-{
-	set_bit(what, &qp->todo);
-	queue_work(ibds_datapath_wq, &qp->work);
-}
-
-/**
- * ibds_lookup_lock - what protects changes of what senders look up
- * @qp: a QP of the HCA
- *
- * Return: the lock of the HCA's first port.
- */
-spinlock_t *ibds_lookup_lock(const struct ibds_qp *qp)
-{
-	return &to_ibds_dev(qp->ib.device)->port[0].lock;
-}
-
-/**
- * ibds_qp_set_state - change the state as both sides of a QP see it
- * @qp: queue pair, sq.lock is held
- * @state: new state; legal, and ERR when it is ERR already flushes once more
- *
- * rq->lock is taken too, so that ibds_post_recv() either is flushed here or sees
- * the new state.
- */
-void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state)
-{
-	struct ibds_rcv *rcv = qp->rcv;
-
-	lockdep_assert_held(&qp->sq.lock);
-	spin_lock(&rcv->lock);
-	spin_lock(&rcv->rq.lock);
-	WRITE_ONCE(qp->state, state);
-	ibds_rcv_open(qp);
-	spin_unlock(&rcv->rq.lock);
-	if (state == IB_QPS_ERR)
-		ibds_rcv_flush(qp);
-	spin_unlock(&rcv->lock);
-}
-
-/* State as far as the consumer is concerned; sq.lock is held. */
+/* State as the consumer sees it; sq.lock is held. */
 static enum ib_qp_state ibds_qp_state(struct ibds_qp *qp)
 {
 	return READ_ONCE(qp->rcv->broken) ? IB_QPS_ERR : qp->state;
@@ -116,7 +78,7 @@ static void ibds_qp_work(struct work_struct *work)
 
 	rcu_read_lock();
 	spin_lock_irqsave(&qp->sq.lock, flags);
-	/* Under the lock: what was asked of the QP before a RESET is void. */
+	/* Under the lock: a RESET voids earlier requests. */
 	todo = xchg(&qp->todo, 0);
 	ibds_qp_work_state(qp, todo);
 	ibds_sq_run(qp, &later, true);
@@ -127,29 +89,6 @@ static void ibds_qp_work(struct work_struct *work)
 }
 
 /* ---- modify ------------------------------------------------------------- */
-
-/**
- * ibds_path_init - digest an address vector
- * @path: result
- * @attr: what the consumer gave
- */
-void ibds_path_init(struct ibds_path *path, const struct rdma_ah_attr *attr)
-{
-	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
-
-	path->hint = 0;
-	path->dlid = rdma_ah_get_dlid(attr);
-	path->path_bits = rdma_ah_get_path_bits(attr);
-	path->sl = rdma_ah_get_sl(attr);
-	path->grh = rdma_ah_get_ah_flags(attr) & IB_AH_GRH;
-	if (!path->grh)
-		return;
-	path->hop_limit = grh->hop_limit;
-	path->sgid_index = grh->sgid_index;
-	path->vtf = cpu_to_be32(6 << 28 | grh->traffic_class << 20 |
-				(grh->flow_label & 0xfffff));
-	path->dgid = grh->dgid;
-}
 
 static bool ibds_attr_av_ok(const struct ibds_dev *dev,
 			    const struct ib_qp_attr *attr)
@@ -164,7 +103,7 @@ static bool ibds_attr_av_ok(const struct ibds_dev *dev,
 		rdma_ah_read_grh(av)->sgid_index < dev->caps.gids);
 }
 
-/* Ranges of what the mask says is valid. */
+/* Check the ranges of the attributes in @mask. */
 static bool ibds_attr_ok(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 			 int mask)
 {
@@ -191,11 +130,11 @@ static bool ibds_attr_ok(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 		return false;
 	if ((mask & IB_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
 		return false;
-	/* Alternate paths are not offered. */
+	/* Alternate paths are not supported. */
 	return !(mask & IB_QP_ALT_PATH);
 }
 
-/* What both sides of the QP need at hand; sq.lock and rcv->lock are held. */
+/* Attributes that both sides of the QP use; sq.lock and rcv->lock are held. */
 static void ibds_attr_apply(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 			    int mask)
 {
@@ -235,7 +174,7 @@ static void ibds_attr_apply(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 		qp->sq.psn = attr->sq_psn;
 }
 
-/* The rest. */
+/* Attributes for ib_query_qp(), retries and the SQD event. */
 static void ibds_attr_keep(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 			   int mask)
 {
@@ -264,9 +203,9 @@ static void ibds_attr_keep(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 }
 
 /*
- * Back to empty queues.  Completions of the QP vanish, or are left to be polled
- * if the HCA is one of those; what it took from an SRQ is simply gone, as on
- * hardware.  sq.lock is held.
+ * Empty the queues.  Completions of the QP are dropped, or can still be polled
+ * (reset_purge=0); receives taken from an SRQ are lost, as on hardware.
+ * sq.lock is held.
  */
 static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 {
@@ -280,7 +219,7 @@ static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 	clear(qp->send_cq, qp);
 	if (rcv->cq != qp->send_cq)
 		clear(rcv->cq, qp);
-	/* Nothing that is left to poll retires anything: nobody else does. */
+	/* Completions that can still be polled retire no slots. */
 	sq->head = 0;
 	sq->tail = 0;
 	sq->posted = 0;
@@ -467,7 +406,7 @@ static int ibds_qp_publish(struct ibds_dev *dev, struct ibds_qp *qp,
 		rcu_assign_pointer(qp->port->special[qpn], qp->rcv);
 		return 0;
 	}
-	/* Numbers come back late, so that stale packets hit nobody. */
+	/* QPNs are reused late, so that stale packets find no QP. */
 	err = xa_alloc_cyclic(&dev->qps, &qpn, qp->rcv,
 			      XA_LIMIT(IBDS_QPN_FIRST, IBDS_QPN_LAST),
 			      &dev->next_qpn, GFP_KERNEL);
@@ -520,7 +459,7 @@ static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 		      HRTIMER_MODE_REL);
 }
 
-/* QPs for flow steering are few. */
+/* The number of QPs for flow steering is limited. */
 static int ibds_qp_get(struct ibds_dev *dev, u32 create_flags)
 {
 	int err;
@@ -591,7 +530,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	ibds_qp_set_state(qp, IB_QPS_RESET);
 	spin_lock(&rcv->lock);
-	/* Whoever found @rcv before, finds nobody there from now on. */
+	/* Senders that already found @rcv see that the QP is gone. */
 	rcv->qp = NULL;
 	spin_unlock(&rcv->lock);
 	ibds_qp_clear(qp, true);
@@ -601,6 +540,10 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	cancel_work_sync(&qp->work);
 	ibds_cq_sync(qp->send_cq);
 	ibds_cq_sync(rcv->cq);
+	if (ibqp->qp_type == IB_QPT_SMI || ibqp->qp_type == IB_QPT_GSI) {
+		ibds_cq_flush(qp->send_cq);
+		ibds_cq_flush(rcv->cq);
+	}
 	if (WARN_ON(!list_empty(&qp->mcast)))
 		ibds_detach_all(qp);
 	ibds_rcv_free(rcv);
@@ -609,7 +552,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	return 0;
 }
 
-/* ---- for the fabric ----------------------------------------------------- */
+/* ---- faults, debugfs, removal ------------------------------------------- */
 
 /**
  * ibds_qp_break - take a QP to ERR or SQE as if its hardware had failed
@@ -654,8 +597,8 @@ static void ibds_rcv_ask(struct ibds_rcv *rcv, const struct ibds_port *port,
 }
 
 /**
- * ibds_qps_kick - run what waits after a fault was lifted
- * @port: HCA port whose QPs may have something to do
+ * ibds_qps_kick - make QPs run their queued work after a fault was lifted
+ * @port: HCA port of the QPs
  */
 void ibds_qps_kick(struct ibds_port *port)
 {
@@ -689,27 +632,26 @@ void ibds_qps_error(struct ibds_dev *dev)
 	rcu_read_unlock();
 }
 
-/* Has the consumer of a special QP been through all that it received? */
+/* True if the consumer of a special QP has handled all it received. */
 static bool ibds_rcv_idle(struct ibds_rcv *rcv)
 {
 	unsigned long flags;
 	bool idle = true;
 
 	spin_lock_irqsave(&rcv->lock, flags);
-	if (rcv->qp) {
-		spin_lock(&rcv->cq->lock);
-		idle = rcv->cq->notify && rcv->cq->head == rcv->cq->tail;
-		spin_unlock(&rcv->cq->lock);
-	}
+	if (rcv->qp)
+		idle = ibds_cq_idle(rcv->cq);
 	spin_unlock_irqrestore(&rcv->lock, flags);
 	return idle;
 }
 
 /**
- * ibds_mads_done - is no MAD being looked at that an HCA has received?
+ * ibds_mads_done - check whether all MADs that an HCA received were handled
  * @dev: HCA
  *
- * ib_mad arms its CQs again when it has handled what was in them.
+ * ib_mad arms its CQs again when it has handled their completions.
+ *
+ * Return: true if they were.
  */
 bool ibds_mads_done(struct ibds_dev *dev)
 {
@@ -728,7 +670,7 @@ bool ibds_mads_done(struct ibds_dev *dev)
 	return done;
 }
 
-/* By enum ib_qp_state. */
+/* Indexed by enum ib_qp_state. */
 static const char * const ibds_state_names[IB_QPS_ERR + 1] = {
 	"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
 };
@@ -747,7 +689,7 @@ static const char *ibds_type_name(enum ib_qp_type type)
 	}
 }
 
-/* Figures are read without the locks of the queues: good enough to look at. */
+/* Read without the locks of the queues: the values may be slightly off. */
 static void ibds_rcv_show(struct seq_file *m, struct ibds_rcv *rcv)
 {
 	const struct ibds_rq *rq = rcv->srq ? &rcv->srq->rq : &rcv->rq;
@@ -774,7 +716,7 @@ static void ibds_rcv_show(struct seq_file *m, struct ibds_rcv *rcv)
 
 /**
  * ibds_qps_show - list the QPs of an HCA
- * @m: where to
+ * @m: file to print to
  * @dev: HCA
  */
 void ibds_qps_show(struct seq_file *m, struct ibds_dev *dev)

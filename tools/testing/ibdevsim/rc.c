@@ -2,31 +2,38 @@
 /*
  * ibdevsim: reliable connections
  *
- * A message goes from the sender's buffers to the receiver's in one step, under
- * the sender's sq.lock and the receiver's rcv->lock, and completes at once on
- * both sides: there is no acknowledgment that could be outstanding.  When the
- * receiver does not answer (no such QP, not ready, link down, packet lost) or has
- * no receive posted, the request becomes the first of the send queue's ring and a
- * timer decides when it is tried again: ACK timeout and retry count, or RNR NAK
- * delay and RNR retry count, as IBA vol 1, 9.7 and 9.9 have them.
+ * A message is copied from the sender's buffers to the receiver's in one step,
+ * under the sender's sq.lock and the receiver's rcv->lock, and completes at
+ * once on both sides: no acknowledgment is ever outstanding.  When the receiver
+ * does not answer (no such QP, not ready, link down, packet lost) or has no
+ * receive posted, the request becomes the first of the send queue and a timer
+ * decides when it is tried again: ACK timeout and retry count, or RNR NAK delay
+ * and RNR retry count, as in IBA vol 1, 9.7 and 9.9.
  *
- * Of the operations there are SEND and SEND with immediate; RDMA and atomics are
- * not offered.
+ * The operations supported are SEND and SEND with immediate, not RDMA and
+ * atomics.
  */
 #include <linux/random.h>
 
-#include "datapath.h"
+#include "addr.h"
+#include "cq.h"
+#include "fault.h"
+#include "pkt.h"
+#include "rc.h"
+#include "rcv.h"
+#include "sge.h"
+#include "switch.h"
 
-/* Time-out of a QP that has none, so that it does try again. */
+/* Timeout for a QP without one, so that it still retries. */
 #define IBDS_RC_NO_TIMEOUT_NS	(500 * NSEC_PER_MSEC)
 
 /**
- * enum ibds_rc_answer - what the responder says to a message
+ * enum ibds_rc_answer - answer of the responder to a message
  * @IBDS_RC_ACK: received
- * @IBDS_RC_NONE: nothing; the message is lost on it
+ * @IBDS_RC_NONE: no answer, the message is lost
  * @IBDS_RC_RNR: receiver not ready
  * @IBDS_RC_INVALID: NAK, invalid request: longer than the receive
- * @IBDS_RC_OP_ERROR: NAK, remote operational error: the receive was faulty
+ * @IBDS_RC_OP_ERROR: NAK, remote operational error: invalid receive request
  */
 enum ibds_rc_answer {
 	IBDS_RC_ACK,
@@ -37,14 +44,14 @@ enum ibds_rc_answer {
 };
 
 /**
- * struct ibds_msg - a message on its way
- * @qp: who sends it
+ * struct ibds_msg - a message in flight
+ * @qp: sending QP
  * @wr: request
- * @later: takes packets for mirrors and reports
+ * @later: list for packets for mirrors and reports
  * @src: payload
- * @len: octets
- * @packets: it takes on the wire
- * @slid: LID it comes from
+ * @len: bytes
+ * @packets: number of packets on the wire
+ * @slid: source LID
  * @pkey: P_Key
  */
 struct ibds_msg {
@@ -61,8 +68,10 @@ struct ibds_msg {
 /* ---- timers ------------------------------------------------------------- */
 
 /**
- * ibds_rc_timer - the first request of a send queue may be tried again
+ * ibds_rc_timer - let the first request of a send queue be tried again
  * @timer: of the QP
+ *
+ * Return: %HRTIMER_NORESTART.
  */
 enum hrtimer_restart ibds_rc_timer(struct hrtimer *timer)
 {
@@ -101,7 +110,7 @@ static u64 ibds_ack_ns(u8 code)
 	return code ? 4096ULL << code : IBDS_RC_NO_TIMEOUT_NS;
 }
 
-/* No answer: after the time-out once more, or give up. */
+/* No answer: retry after the timeout, or give up. */
 static enum ib_wc_status ibds_rc_timeout(struct ibds_qp *qp)
 {
 	struct ibds_sq *sq = &qp->sq;
@@ -121,7 +130,7 @@ static enum ib_wc_status ibds_rc_not_ready(struct ibds_qp *qp, u8 timer)
 {
 	struct ibds_sq *sq = &qp->sq;
 
-	/* 7 means for ever. */
+	/* 7: no limit. */
 	if (qp->attr.rnr_retry != 7 && !sq->rnr_retries--) {
 		ibds_count(qp->port, rc_retry_exceeded);
 		return IB_WC_RNR_RETRY_EXC_ERR;
@@ -129,7 +138,7 @@ static enum ib_wc_status ibds_rc_not_ready(struct ibds_qp *qp, u8 timer)
 	return ibds_rc_wait(qp, ibds_rnr_ns(timer));
 }
 
-/* The first request is done with: the next one starts afresh. */
+/* The first request is done: reset the retry counters. */
 static void ibds_rc_fresh(struct ibds_qp *qp)
 {
 	qp->sq.retries = qp->attr.retry_cnt;
@@ -216,7 +225,9 @@ static void ibds_rc_copy(struct ibds_pos dst, struct ibds_pos src, u32 len)
 	}
 }
 
-/* A receive failed: so does the QP.  Its send queue follows in the work item. */
+/*
+ * A receive failed: move the QP to ERR.  The work item flushes its send queue.
+ */
 static void ibds_rc_break(struct ibds_rcv *rcv)
 {
 	rcv->broken = true;
@@ -321,12 +332,11 @@ static enum ibds_rc_answer ibds_rc_deliver(struct ibds_port *to,
 }
 
 /**
- * ibds_rc_arrive - a message from outside the fast path is at its port
+ * ibds_rc_arrive - receive a message from outside the fast path
  * @to: the port
  * @pkt: RC SEND only, of any length: it stands for all packets of the message
  *
- * Nobody is told whether it was received, so a packet that the sender never
- * sent can be one.
+ * No answer is sent, so the packet need not come from the peer's QP.
  *
  * Context: interrupts are disabled; RCU read side.
  */
@@ -359,7 +369,7 @@ void ibds_rc_arrive(struct ibds_port *to, const struct ibds_pkt *pkt)
 	if (rcv->rc_on != to || rcv->remote_lid != pkt->slid) {
 		ibds_count(to, drop_no_qp);
 	} else {
-		/* As if by the peer: the path there is the path from there. */
+		/* As if sent by the peer: with the path back to it. */
 		msg.qp = rcv->qp;
 		ibds_rc_accept(to, rcv, &msg);
 	}
@@ -368,7 +378,7 @@ void ibds_rc_arrive(struct ibds_port *to, const struct ibds_pkt *pkt)
 
 /* ---- sending ------------------------------------------------------------ */
 
-/* Is one of the message's packets lost? */
+/* True if a fault loses one of the message's packets. */
 static bool ibds_rc_lost(const struct ibds_msg *msg, struct ibds_port *to)
 {
 	struct ibds_port *from = msg->qp->port;
@@ -385,7 +395,7 @@ static bool ibds_rc_lost(const struct ibds_msg *msg, struct ibds_port *to)
 	return lost;
 }
 
-/* Artificial delay of one end of the path. */
+/* Microseconds of delay by the faults of one end of the path. */
 static u64 ibds_rc_delay(const struct ibds_port *port)
 {
 	u32 jitter = READ_ONCE(port->faults.jitter_us);
@@ -395,11 +405,11 @@ static u64 ibds_rc_delay(const struct ibds_port *port)
 }
 
 /*
- * Faults at either end.  Delay goes by message.  When packets of a long message
- * are lost, the later ones make the responder ask for them at once, so that
- * nobody waits for the time-out; each time costs a retry.
+ * Apply the faults of both ends.  Delay is per message.  When packets of a long
+ * message are lost, later ones make the responder ask for them at once, so that
+ * there is no timeout; each time costs a retry.
  *
- * Return: IB_WC_SUCCESS when the message goes on now.
+ * Return: IB_WC_SUCCESS when the message can be sent now.
  */
 static noinline enum ib_wc_status ibds_rc_fault(const struct ibds_msg *msg,
 						struct ibds_port *to)
@@ -409,7 +419,8 @@ static noinline enum ib_wc_status ibds_rc_fault(const struct ibds_msg *msg,
 	struct ibds_sq *sq = &qp->sq;
 	u64 us;
 
-	if (ibds_post_fails(from, &from->faults.send_error))
+	if (ibds_post_fails(from, &from->faults.send_error) ||
+	    ibds_post_fails(from, &from->faults.rc_send_error))
 		return IB_WC_GENERAL_ERR;
 	us = ibds_rc_delay(from) + (to != from ? ibds_rc_delay(to) : 0);
 	if (us && !sq->late) {
@@ -426,7 +437,7 @@ static noinline enum ib_wc_status ibds_rc_fault(const struct ibds_msg *msg,
 	return IB_WC_SUCCESS;
 }
 
-/* The port a message goes to; NULL when it is lost on the way, and counted. */
+/* Destination port of a message; NULL if it is lost on the way, and counted. */
 static struct ibds_port *ibds_rc_route(const struct ibds_msg *msg)
 {
 	struct ibds_qp *qp = msg->qp;
@@ -529,9 +540,9 @@ static enum ib_wc_status ibds_rc_message(const struct ibds_msg *msg)
  * ibds_rc_send - execute a send of an RC QP
  * @qp: QP in RTS, sq.lock is held; RCU read side
  * @wr: request
- * @later: takes packets for mirrors and reports
+ * @later: list for packets for mirrors and reports
  *
- * Return: how it completes, or %IBDS_WAIT when it has to be tried again.
+ * Return: completion status, or %IBDS_WAIT when it has to be tried again.
  */
 enum ib_wc_status ibds_rc_send(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			       struct list_head *later)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: receive sides of QPs: what senders find, receive queues, flushing
+ * ibdevsim: receive sides of QPs: states, posting, flushing
  */
 #include <linux/slab.h>
 
-#include "datapath.h"
+#include "cq.h"
+#include "object.h"
+#include "rcv.h"
 
 /* ---- completions -------------------------------------------------------- */
 
@@ -12,7 +14,7 @@
  * ibds_rcv_fail - complete a receive in error
  * @rcv: receive side, locked
  * @wqe: entry that was taken
- * @status: why
+ * @status: error status
  */
 void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
 		   enum ib_wc_status status)
@@ -32,11 +34,24 @@ void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
 	ibds_cq_end(rcv->cq, cqe, true);
 }
 
+/* ---- state -------------------------------------------------------------- */
+
 /**
- * ibds_rcv_open - make what the wire sees fit the state of a QP
- * @qp: queue pair, rcv->lock is held
+ * ibds_qp_ask - queue the work item of a QP
+ * @qp: queue pair; the caller makes sure that it is alive
+ * @what: the request
  */
-void ibds_rcv_open(struct ibds_qp *qp)
+void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what)
+{
+	set_bit(what, &qp->todo);
+	queue_work(ibds_datapath_wq, &qp->work);
+}
+
+/*
+ * Open or close the receive side as the state of the QP requires.  rcv->lock is
+ * held.
+ */
+static void ibds_rcv_open(struct ibds_qp *qp)
 {
 	struct ibds_rcv *rcv = qp->rcv;
 	bool on = qp->state >= IB_QPS_RTR && qp->state <= IB_QPS_SQE;
@@ -47,14 +62,11 @@ void ibds_rcv_open(struct ibds_qp *qp)
 	rcv->rtr = qp->state == IB_QPS_RTR;
 }
 
-/**
- * ibds_rcv_flush - complete what is posted, the QP is in ERR
- * @qp: queue pair, rcv->lock is held
- *
- * With an SRQ: the event that says it holds none of this QP's receives any more
- * (IBA vol 1, 10.2.9).
+/*
+ * Flush posted receives of a QP in ERR.  With an SRQ, instead raise the event
+ * that the QP takes no more receives from it (IBA vol 1, 10.2.9).
  */
-void ibds_rcv_flush(struct ibds_qp *qp)
+static void ibds_rcv_flush(struct ibds_qp *qp)
 {
 	struct ibds_rcv *rcv = qp->rcv;
 	struct ibds_rq *rq = &rcv->rq;
@@ -74,9 +86,32 @@ void ibds_rcv_flush(struct ibds_qp *qp)
 			      IB_WC_WR_FLUSH_ERR);
 }
 
+/**
+ * ibds_qp_set_state - change the state of both sides of a QP
+ * @qp: queue pair, sq.lock is held
+ * @state: new state; must be legal; ERR in ERR flushes once more
+ *
+ * rq->lock is taken too, so that ibds_post_recv() either has its receives
+ * flushed here or sees the new state.
+ */
+void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state)
+{
+	struct ibds_rcv *rcv = qp->rcv;
+
+	lockdep_assert_held(&qp->sq.lock);
+	spin_lock(&rcv->lock);
+	spin_lock(&rcv->rq.lock);
+	WRITE_ONCE(qp->state, state);
+	ibds_rcv_open(qp);
+	spin_unlock(&rcv->rq.lock);
+	if (state == IB_QPS_ERR)
+		ibds_rcv_flush(qp);
+	spin_unlock(&rcv->lock);
+}
+
 /* ---- posting ------------------------------------------------------------ */
 
-/* Posted to a QP in ERR: straight to the CQ, behind what is there. */
+/* Flush receives posted to a QP in ERR, after earlier ones. */
 static void ibds_rcv_flush_late(struct ibds_qp *qp)
 {
 	unsigned long flags;
@@ -119,7 +154,7 @@ int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		}
 		ibds_rq_fill(rq, tail++, wr, qp->lkey);
 	}
-	/* Pairs with smp_load_acquire() of those who take entries. */
+	/* Pairs with smp_load_acquire() where entries are taken. */
 	smp_store_release(&rq->tail, tail);
 	flush = qp->state == IB_QPS_ERR;
 out:
@@ -134,18 +169,18 @@ out:
 	return err;
 }
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------- */
 
 /**
- * ibds_rcv_free - free a receive side that cannot be found any more
- * @rcv: receive side; rcv->qp is NULL
+ * ibds_rcv_free - free a receive side that can no longer be looked up
+ * @rcv: receive side
  */
 void ibds_rcv_free(struct ibds_rcv *rcv)
 {
 	ibds_rq_free(&rcv->rq);
 	kfree(rcv->wqe);
 	kfree(rcv->bounce);
-	/* Senders may still be looking at the rest. */
+	/* Senders may still use the rest, under RCU. */
 	kfree_rcu(rcv, rcu);
 }
 
@@ -171,9 +206,9 @@ static int ibds_rcv_alloc_buffers(struct ibds_rcv *rcv,
 }
 
 /**
- * ibds_rcv_alloc - make the receive side of a QP
+ * ibds_rcv_alloc - allocate the receive side of a QP
  * @qp: queue pair
- * @init: what its creator asks for
+ * @init: attributes given by the consumer
  *
  * Return: the receive side, closed, or NULL.
  */

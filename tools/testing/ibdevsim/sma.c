@@ -2,18 +2,24 @@
 /*
  * ibdevsim: management agents of an HCA port
  *
- * ib_mad shows every MAD that reaches QP0 or QP1 to ibds_process_mad() first;
+ * ib_mad passes every MAD that reaches QP0 or QP1 to ibds_process_mad() first;
  * it answers Get and Set of the subnet management attributes (IBA vol 1,
- * 14.2.5) and leaves SMInfo and Traps to whoever is the SM.  What the SM writes
- * takes effect under port->lock; events for the consumers are collected
- * meanwhile and raised when no lock is held, and only for real changes.
+ * 14.2.5) and leaves SMInfo and Traps to the SM.  Settings by the SM take
+ * effect under port->lock; events for the consumers are collected meanwhile and
+ * raised when no lock is held, and only for real changes.
  *
- * PortInfo is kept as the SM wrote it (struct ibds_portinfo); what the datapath
- * reads has fields of its own in struct ibds_port, which win.
+ * PortInfo is kept as the SM wrote it (struct ibds_portinfo); fields that the
+ * datapath reads are in struct ibds_port, which takes precedence.
  */
 #include <linux/slab.h>
 
-#include "fabric.h"
+#include "link.h"
+#include "pcap.h"
+#include "pma.h"
+#include "port.h"
+#include "sma.h"
+#include "switch.h"
+#include "trap.h"
 
 #define IBDS_VENDOR_ID		{ 0x02, 0x1b, 0xd5 }
 #define IBDS_DEVICE_ID		0x1bd5
@@ -28,176 +34,7 @@
 #define IBDS_PKEY_BLOCK		32
 #define IBDS_GUID_BLOCK		8
 
-/* ---- PortInfo, for HCA and switch ports alike --------------------------- */
-
-/**
- * ibds_pi_set_speed - fill in the link's width and speed
- * @pi: PortInfo
- * @width: IB_WIDTH_*, the widest
- * @speed: IB_SPEED_*, the fastest
- */
-void ibds_pi_set_speed(struct ibds_portinfo *pi, u32 width, u32 speed)
-{
-	u8 ext = speed >> 4;	/* FDR, EDR, HDR, NDR as LinkSpeedExtActive */
-	u8 base = min_t(u32, speed, IB_SPEED_QDR);
-
-	pi->width_supported = IB_WIDTH_1X | width;
-	if (width == IB_WIDTH_8X || width == IB_WIDTH_12X)
-		pi->width_supported |= IB_WIDTH_4X;
-	pi->width_enabled = pi->width_supported;
-	pi->width_active = width;
-	/* All speeds up to the fastest: a mask of lower bits. */
-	pi->speedsup_state = (2 * base - 1) << 4;
-	pi->speedact_enabled = base << 4 | (2 * base - 1);
-	pi->extact_extsup = ext ? ext << 4 | (2 * ext - 1) : 0;
-	pi->ext_enabled = ext ? 2 * ext - 1 : 0;
-}
-
-static bool ibds_subset(u8 want, u8 supported, u8 all)
-{
-	return want == all || !(want & ~supported);
-}
-
-static bool ibds_pi_fields_ok(const struct ibds_portinfo *cur,
-			      const struct ibds_portinfo *want)
-{
-	u8 mtu = want->mtu_smsl >> 4;
-	u8 vls = want->opvl_flags >> 4;
-
-	return ibds_subset(want->width_enabled, cur->width_supported, 0xff) &&
-	       ibds_subset(want->speedact_enabled & 0xf,
-			   cur->speedsup_state >> 4, 0xf) &&
-	       ibds_subset(want->ext_enabled & 0x1f, cur->extact_extsup & 0xf,
-			   0x1f) &&
-	       mtu && mtu <= (cur->initreply_mtucap & 0xf) &&
-	       vls <= cur->vlcap_inittype >> 4;
-}
-
-static bool ibds_pi_link_cmd(const struct ibds_portinfo *want, u8 state,
-			     enum ibds_link_cmd *cmd)
-{
-	switch (want->phys_downdef >> 4) {
-	case 0:
-		break;
-	case IB_PORT_PHYS_STATE_POLLING:
-		*cmd = IBDS_LINK_ENABLE;
-		return true;
-	case IB_PORT_PHYS_STATE_SLEEP:
-	case IB_PORT_PHYS_STATE_DISABLED:
-		*cmd = IBDS_LINK_DISABLE;
-		return true;
-	default:
-		return false;
-	}
-	switch (want->speedsup_state & 0xf) {
-	case IB_PORT_NOP:
-		return true;
-	case IB_PORT_DOWN:
-		*cmd = IBDS_LINK_BOUNCE;
-		return true;
-	case IB_PORT_ARMED:
-		*cmd = IBDS_LINK_ARM;
-		return state == IB_PORT_INIT || state == IB_PORT_ARMED;
-	case IB_PORT_ACTIVE:
-		*cmd = IBDS_LINK_ACTIVATE;
-		return state == IB_PORT_ARMED || state == IB_PORT_ACTIVE;
-	default:
-		return false;
-	}
-}
-
-/**
- * ibds_pi_check - may this PortInfo be set?
- * @cur: what the port has
- * @want: what the SM sent
- * @state: state of the port
- * @cmd: what it asks of the link
- *
- * Return: 0 or IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE.
- */
-u16 ibds_pi_check(const struct ibds_portinfo *cur,
-		  const struct ibds_portinfo *want, u8 state,
-		  enum ibds_link_cmd *cmd)
-{
-	*cmd = IBDS_LINK_NOP;
-	if (ibds_pi_fields_ok(cur, want) && ibds_pi_link_cmd(want, state, cmd))
-		return 0;
-	return IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE;
-}
-
-/* Zero keeps the value, all ones enable what is supported. */
-static u8 ibds_enable(u8 cur, u8 want, u8 supported, u8 all)
-{
-	if (!want)
-		return cur;
-	return want == all ? supported : want;
-}
-
-/**
- * ibds_pi_merge - take over what a Set(PortInfo) says about the link
- * @cur: what the port has
- * @want: what the SM sent, checked by ibds_pi_check()
- */
-void ibds_pi_merge(struct ibds_portinfo *cur, const struct ibds_portinfo *want)
-{
-	cur->width_enabled = ibds_enable(cur->width_enabled,
-					 want->width_enabled,
-					 cur->width_supported, 0xff);
-	cur->speedact_enabled = (cur->speedact_enabled & 0xf0) |
-		ibds_enable(cur->speedact_enabled & 0xf,
-			    want->speedact_enabled & 0xf,
-			    cur->speedsup_state >> 4, 0xf);
-	cur->ext_enabled = ibds_enable(cur->ext_enabled,
-				       want->ext_enabled & 0x1f,
-				       cur->extact_extsup & 0xf, 0x1f);
-	if (want->phys_downdef & 0xf)
-		cur->phys_downdef = (cur->phys_downdef & 0xf0) |
-				    (want->phys_downdef & 0xf);
-	cur->mtu_smsl = (want->mtu_smsl & 0xf0) | (cur->mtu_smsl & 0x0f);
-	cur->vl_high_limit = want->vl_high_limit;
-	cur->vlstall_hoq = want->vlstall_hoq;
-	cur->opvl_flags = (want->opvl_flags & 0x0f) |
-			  ((want->opvl_flags & 0xf0) ?: cur->opvl_flags & 0xf0);
-	cur->phyerr_overrun = want->phyerr_overrun;
-}
-
-/**
- * ibds_mkey_ok - does an SMP know the port's M_Key?  IBA vol 1, 14.2.4
- * @pi: PortInfo of the port that guards; a violation is counted there
- * @smp: the SMP
- *
- * Return: false when it has to be dropped silently.
- */
-bool ibds_mkey_ok(struct ibds_portinfo *pi, const struct ib_smp *smp)
-{
-	u8 protect = pi->mkeyprot_lmc >> 6;
-	u16 seen = be16_to_cpu(pi->m_key_viol);
-
-	if (!pi->m_key || pi->m_key == smp->mkey)
-		return true;
-	if (smp->method == IB_MGMT_METHOD_GET && protect < 2)
-		return true;
-	if (seen < U16_MAX)
-		pi->m_key_viol = cpu_to_be16(seen + 1);
-	return false;
-}
-
 /* ---- events ------------------------------------------------------------- */
-
-void ibds_port_event(struct ibds_port *port, enum ib_event_type type)
-{
-	struct ib_event event = {
-		.device = &port->dev->ib,
-		.element.port_num = port->num,
-		.event = type,
-	};
-	unsigned long flags;
-
-	spin_lock_irqsave(&port->dev->live_lock, flags);
-	if (port->dev->live)
-		ib_dispatch_event(&event);
-	spin_unlock_irqrestore(&port->dev->live_lock, flags);
-}
 
 static void ibds_port_events(struct ibds_port *port, unsigned long mask)
 {
@@ -211,7 +48,7 @@ static void ibds_viol_inc(u32 *counter)
 {
 	u32 seen = READ_ONCE(*counter);
 
-	/* Sticks at 16 bits; a lost race loses one count. */
+	/* Saturates at 16 bits; a lost race loses one count. */
 	if (seen < U16_MAX)
 		cmpxchg(counter, seen, seen + 1);
 }
@@ -239,21 +76,32 @@ static void ibds_port_violation(struct ibds_port *port, __be16 trap, u32 key,
 	ibds_traps_raise(&port->sma->traps, &notice);
 }
 
-/* Callers may hold queue locks, so port->lock is not taken here. */
+/**
+ * ibds_port_bad_pkey - count and report a packet with a bad P_Key
+ * @port: HCA port
+ * @pkt: packet
+ *
+ * port->lock is not taken, so callers may hold locks of queues.
+ *
+ * Context: any.
+ */
 void ibds_port_bad_pkey(struct ibds_port *port, const struct ibds_pkt *pkt)
 {
 	ibds_viol_inc(&port->pkey_viol);
-	if (pkt)
-		ibds_port_violation(port, IB_NOTICE_TRAP_BAD_PKEY, pkt->pkey,
-				    pkt);
+	ibds_port_violation(port, IB_NOTICE_TRAP_BAD_PKEY, pkt->pkey, pkt);
 }
 
+/**
+ * ibds_port_bad_qkey - count and report a packet with a bad Q_Key
+ * @port: HCA port
+ * @pkt: packet
+ *
+ * Context: any.
+ */
 void ibds_port_bad_qkey(struct ibds_port *port, const struct ibds_pkt *pkt)
 {
 	ibds_viol_inc(&port->qkey_viol);
-	if (pkt)
-		ibds_port_violation(port, IB_NOTICE_TRAP_BAD_QKEY, pkt->qkey,
-				    pkt);
+	ibds_port_violation(port, IB_NOTICE_TRAP_BAD_QKEY, pkt->qkey, pkt);
 }
 
 /* Trap 144: capability mask or node description changed. */
@@ -277,92 +125,7 @@ static void ibds_port_changed(struct ibds_port *port, u8 what)
 	ibds_traps_raise(&port->sma->traps, &notice);
 }
 
-/* ---- what the SM or a test changes -------------------------------------- */
-
-/**
- * ibds_port_set_lid - change the base LID and tell the consumers
- * @port: HCA port
- * @lid: new base LID
- */
-void ibds_port_set_lid(struct ibds_port *port, u16 lid)
-{
-	unsigned long flags;
-	u16 old;
-
-	spin_lock_irqsave(&port->lock, flags);
-	old = port->lid;
-	WRITE_ONCE(port->lid, lid);
-	spin_unlock_irqrestore(&port->lock, flags);
-	ibds_switch_relearn(port, old, lid);
-	if (old != lid)
-		ibds_port_event(port, IB_EVENT_LID_CHANGE);
-}
-
-/**
- * ibds_port_set_prefix - change the subnet prefix and tell the consumers
- * @port: HCA port
- * @prefix: upper half of the port's GIDs
- */
-void ibds_port_set_prefix(struct ibds_port *port, __be64 prefix)
-{
-	unsigned long flags;
-	__be64 old;
-
-	spin_lock_irqsave(&port->lock, flags);
-	old = port->gid_prefix;
-	WRITE_ONCE(port->gid_prefix, prefix);
-	spin_unlock_irqrestore(&port->lock, flags);
-	if (old != prefix)
-		ibds_port_event(port, IB_EVENT_GID_CHANGE);
-}
-
-/**
- * ibds_port_set_guid - change an alias GUID and tell the consumers
- * @port: HCA port
- * @index: entry of the GUID table; 0 is the port GUID and read-only
- * @guid: new value, 0 removes it
- *
- * Return: 0 or -EINVAL.
- */
-int ibds_port_set_guid(struct ibds_port *port, u32 index, __be64 guid)
-{
-	unsigned long flags;
-	__be64 old;
-
-	if (!index || index >= port->dev->caps.gids)
-		return -EINVAL;
-	spin_lock_irqsave(&port->lock, flags);
-	old = port->guids[index];
-	WRITE_ONCE(port->guids[index], guid);
-	spin_unlock_irqrestore(&port->lock, flags);
-	if (old != guid)
-		ibds_port_event(port, IB_EVENT_GID_CHANGE);
-	return 0;
-}
-
-/**
- * ibds_port_set_pkey - change a P_Key and tell the consumers
- * @port: HCA port
- * @index: entry of the P_Key table
- * @pkey: new value, 0 removes it
- *
- * Return: 0 or -EINVAL.
- */
-int ibds_port_set_pkey(struct ibds_port *port, u32 index, u16 pkey)
-{
-	unsigned long flags;
-	u16 old;
-
-	if (index >= port->dev->caps.pkeys)
-		return -EINVAL;
-	spin_lock_irqsave(&port->lock, flags);
-	old = port->pkeys[index];
-	WRITE_ONCE(port->pkeys[index], pkey);
-	spin_unlock_irqrestore(&port->lock, flags);
-	if (old != pkey)
-		ibds_port_event(port, IB_EVENT_PKEY_CHANGE);
-	return 0;
-}
+/* ---- changes through verbs ---------------------------------------------- */
 
 int ibds_modify_port(struct ib_device *ibdev, u32 port_num, int mask,
 		     struct ib_port_modify *props)
@@ -430,7 +193,7 @@ static u16 node_info_get(struct ibds_port *port, struct ib_smp *smp)
 	return 0;
 }
 
-/* AttributeModifier of PortInfo: a port, 0 is the one that was asked. */
+/* AttributeModifier of PortInfo: a port, 0 is the one that got the SMP. */
 static struct ibds_port *ibds_smp_port(struct ibds_port *port,
 				       const struct ib_smp *smp)
 {
@@ -489,7 +252,7 @@ static bool ibds_port_addresses_ok(const struct ibds_portinfo *cur,
 	       (want->sm_lid == cur->sm_lid || ibds_unicast_lid(want->sm_lid));
 }
 
-/* Take over all but the link state; which events does that make? */
+/* Apply all but the link state.  Return: a mask of events to raise. */
 static unsigned long ibds_port_apply(struct ibds_port *port,
 				     const struct ibds_portinfo *cur,
 				     const struct ibds_portinfo *want)
@@ -528,28 +291,10 @@ static unsigned long ibds_port_apply(struct ibds_port *port,
 	return events;
 }
 
-static bool ibds_port_advance(struct ibds_port *port, u8 from, u8 to)
-{
-	unsigned long flags;
-	bool done;
-
-	spin_lock_irqsave(&ibds_sw.lock, flags);
-	done = port->state == from;
-	if (done)
-		WRITE_ONCE(port->state, to);
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
-	ibds_route_changed();
-	return done;
-}
-
 static void ibds_port_disable(struct ibds_port *port, bool disabled)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&ibds_sw.lock, flags);
-	port->sma->disabled = disabled;
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
-	ibds_link_update(ibds_switch_port_of(port), true);
+	ibds_link_disable(ibds_switch_port_of(port), &port->sma->disabled,
+			  disabled);
 }
 
 static void ibds_port_link_cmd(struct ibds_port *port, enum ibds_link_cmd cmd)
@@ -558,10 +303,11 @@ static void ibds_port_link_cmd(struct ibds_port *port, enum ibds_link_cmd cmd)
 	case IBDS_LINK_NOP:
 		break;
 	case IBDS_LINK_ARM:
-		ibds_port_advance(port, IB_PORT_INIT, IB_PORT_ARMED);
+		ibds_link_advance(&port->state, IB_PORT_INIT, IB_PORT_ARMED);
 		break;
 	case IBDS_LINK_ACTIVATE:
-		if (ibds_port_advance(port, IB_PORT_ARMED, IB_PORT_ACTIVE))
+		if (ibds_link_advance(&port->state, IB_PORT_ARMED,
+				      IB_PORT_ACTIVE))
 			ibds_port_event(port, IB_EVENT_PORT_ACTIVE);
 		break;
 	case IBDS_LINK_BOUNCE:
@@ -629,7 +375,10 @@ static u16 guid_info_set(struct ibds_port *port, struct ib_smp *smp)
 
 	if (be32_to_cpu(smp->attr_mod) > 0xff || first >= port->dev->caps.gids)
 		return IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE;
-	/* Refuses entry 0 and what lies behind the table: both are ignored. */
+	/*
+	 * Entry 0 and entries after the end of the table cannot be set; they
+	 * are ignored.
+	 */
 	for (i = 0; i < IBDS_GUID_BLOCK; i++)
 		ibds_port_set_guid(port, first + i, guids[i]);
 	return guid_info_get(port, smp);
@@ -644,7 +393,7 @@ static u16 pkey_table_get(struct ibds_port *port, struct ib_smp *smp)
 
 	if (first >= port->dev->caps.pkeys)
 		return IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE;
-	/* What lies behind a short table is 0, as in the table's memory. */
+	/* Entries after the end of a short table are 0. */
 	for (i = 0; i < IBDS_PKEY_BLOCK; i++)
 		pkeys[i] = cpu_to_be16(READ_ONCE(port->pkeys[first + i]));
 	return 0;
@@ -727,7 +476,7 @@ static u16 vendor_diag_get(struct ibds_port *port, struct ib_smp *smp)
  * struct ibds_attr - a subnet management attribute of an HCA port
  * @id: AttributeID
  * @get: fills smp->data, returns a MAD status
- * @set: takes smp->data and replaces it; NULL: read-only
+ * @set: applies smp->data and fills in the result; NULL: read-only
  */
 struct ibds_attr {
 	__be16 id;
@@ -791,7 +540,7 @@ static int ibds_sma_process(struct ibds_port *port, int flags,
 	default:
 		return IB_MAD_RESULT_SUCCESS;
 	}
-	/* The SM on this port, if there is one, answers for itself. */
+	/* An SM on this port answers that itself. */
 	if (in->attr_id == IB_SMP_ATTR_SM_INFO)
 		return IB_MAD_RESULT_SUCCESS;
 	if (!(flags & IB_MAD_IGNORE_MKEY) && !ibds_smp_allowed(port, in))
@@ -808,35 +557,27 @@ static int ibds_sma_process(struct ibds_port *port, int flags,
 
 /* ---- performance management --------------------------------------------- */
 
-static struct ibds_pma *ibds_hca_pma(void *node, u8 n)
-{
-	struct ibds_dev *dev = node;
-
-	return &dev->port[n - 1].sma->pma;
-}
-
-static void ibds_hca_raw(void *node, u8 n, u64 *raw)
-{
-	struct ibds_dev *dev = node;
-
-	ibds_pma_port_raw(&dev->port[n - 1], raw);
-}
-
-static int ibds_hca_pma_process(struct ibds_port *port,
+static int ibds_hca_pma_process(const struct ibds_dev *dev,
 				const struct ib_mad *in, struct ib_mad *out)
 {
-	struct ibds_pma_ops ops = {
-		.first = 1,
-		.last = port->dev->caps.ports,
-		.pma = ibds_hca_pma,
-		.raw = ibds_hca_raw,
-	};
+	u64 raw[IBDS_PMA_COUNTERS];
+	struct ibds_pma_query query;
+	u32 n;
 
 	if (in->mad_hdr.method != IB_MGMT_METHOD_GET &&
 	    in->mad_hdr.method != IB_MGMT_METHOD_SET)
 		return IB_MAD_RESULT_SUCCESS;
 	memcpy(out, in, sizeof(*out));
-	ibds_pma_process(&ops, port->dev, (struct ib_pma_mad *)out);
+	ibds_pma_begin(&query, (struct ib_pma_mad *)out, 1, dev->caps.ports);
+	for (n = query.lo; n <= query.hi; n++) {
+		const struct ibds_port *port = &dev->port[n - 1];
+		struct ibds_pma *pma = &port->sma->pma;
+
+		ibds_pma_raw(port, raw);
+		raw[IBDS_PMA_LINK_DOWNED] = READ_ONCE(pma->link_downed);
+		ibds_pma_port(&query, pma, raw);
+	}
+	ibds_pma_end(&query);
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
 }
 
@@ -847,7 +588,10 @@ int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,
 {
 	struct ibds_port *port = &to_ibds_dev(ibdev)->port[port_num - 1];
 
-	/* ib_mad, too, would answer, if it were only that it knows no answer. */
+	/*
+	 * ib_mad must not answer either, which it does for requests that are
+	 * not consumed.
+	 */
 	if (READ_ONCE(port->dev->leaving) &&
 	    (in->mad_hdr.method == IB_MGMT_METHOD_GET ||
 	     in->mad_hdr.method == IB_MGMT_METHOD_SET))
@@ -859,13 +603,13 @@ int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,
 		return ibds_sma_process(port, flags, (const struct ib_smp *)in,
 					(struct ib_smp *)out);
 	case IB_MGMT_CLASS_PERF_MGMT:
-		return ibds_hca_pma_process(port, in, out);
+		return ibds_hca_pma_process(port->dev, in, out);
 	default:
 		return IB_MAD_RESULT_SUCCESS;
 	}
 }
 
-/* ---- life --------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------- */
 
 static u16 ibds_port_cap_mask2(const struct ibds_caps *caps)
 {
@@ -909,14 +653,14 @@ static void ibds_sma_init(struct ibds_port *port)
 	sma->pi.guid_cap = caps->gids;
 	sma->pi.resp_time = IBDS_RESP_TIME;
 	sma->pi.cap_mask2 = cpu_to_be16(ibds_port_cap_mask2(caps));
-	/* SL n to VL n modulo the VLs there are, two to the octet. */
+	/* SL n to VL n modulo the number of VLs, two per byte. */
 	for (i = 0; i < ARRAY_SIZE(sma->sl2vl); i++)
 		sma->sl2vl[i] = (2 * i % 8) << 4 | ((2 * i + 1) % 8);
 	ibds_traps_init(&sma->traps, port);
 }
 
 /**
- * ibds_port_init - a port as it is after power on
+ * ibds_port_init - set up a port as it is after power on
  * @port: zeroed port
  * @dev: its HCA, with caps and node GUID set
  * @num: 1 or 2
@@ -951,7 +695,7 @@ int ibds_port_init(struct ibds_port *port, struct ibds_dev *dev, u32 num)
 }
 
 /**
- * ibds_port_exit - release what ibds_port_init() took
+ * ibds_port_exit - undo ibds_port_init()
  * @port: port that is not attached to the switch any more
  */
 void ibds_port_exit(struct ibds_port *port)

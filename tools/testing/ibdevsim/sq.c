@@ -2,18 +2,24 @@
 /*
  * ibdevsim: send queues
  *
- * A send runs at once when the QP is in RTS and nothing is queued before it; the
- * request is not even copied then.  Otherwise it goes into the ring, and
+ * A send is executed at once, without copying the request, when the QP is in
+ * RTS and nothing is queued before it.  Otherwise it is put in the ring, and
  * ibds_sq_run() executes or flushes it later.  Slots are in use until a polled
  * completion retires them: an unsignalled request is retired by the next one that
  * completes (IBA vol 1, 10.8.5 and 10.8.6).
  *
- * All of it is under sq.lock.
+ * All of this runs under sq.lock.
  */
 #include <linux/delay.h>
-#include <linux/mm.h>
+#include <linux/slab.h>
 
-#include "datapath.h"
+#include "cq.h"
+#include "rc.h"
+#include "rcv.h"
+#include "sge.h"
+#include "slow.h"
+#include "sq.h"
+#include "ud.h"
 
 /* ---- completions -------------------------------------------------------- */
 
@@ -22,7 +28,7 @@ static enum ib_wc_opcode ibds_wc_opcode(const struct ib_send_wr *wr)
 	return wr->opcode == IB_WR_LSO ? IB_WC_LSO : IB_WC_SEND;
 }
 
-/* A send was executed; sq.lock is held. */
+/* Complete a send that was executed; sq.lock is held. */
 static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
 {
 	struct ibds_sq *sq = &qp->sq;
@@ -44,7 +50,9 @@ static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
 	ibds_cq_end(qp->send_cq, cqe, false);
 }
 
-/* A send failed or is flushed: always a completion.  sq.lock is held. */
+/*
+ * Complete a send that failed or is flushed, even unsignalled; sq.lock is held.
+ */
 static void ibds_sq_error(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			  enum ib_wc_status status)
 {
@@ -64,8 +72,8 @@ static void ibds_sq_error(struct ibds_qp *qp, const struct ib_send_wr *wr,
 }
 
 /*
- * A completion error in the send queue: SQE when the service is a datagram,
- * ERR otherwise; IBA vol 1, 10.3.1.
+ * Complete a send in error and move the QP to SQE, or to ERR for RC; IBA vol 1,
+ * 10.3.1.
  */
 static void ibds_sq_fail(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			 enum ib_wc_status status)
@@ -82,7 +90,7 @@ static struct ibds_swqe *ibds_sq_slot(const struct ibds_sq *sq, u32 pos)
 	return sq->slot[pos & sq->mask];
 }
 
-/* Is there memory for a request that has to wait?  sq.lock is held. */
+/* Make sure there is memory for a request that waits.  sq.lock is held. */
 static bool ibds_sq_prepare(struct ibds_sq *sq)
 {
 	struct ibds_swqe **slot = &sq->slot[sq->tail & sq->mask];
@@ -93,12 +101,12 @@ static bool ibds_sq_prepare(struct ibds_sq *sq)
 }
 
 /**
- * ibds_sq_alloc - make a send queue
+ * ibds_sq_alloc - allocate a send queue
  * @sq: send queue; @lso and @sig_all are set
  * @cap: its size
- * @lazy: take the memory of an entry when it is needed
+ * @lazy: allocate entries when they are needed
  *
- * Return: 0 or -ENOMEM; ibds_sq_free() has to follow anyway.
+ * Return: 0 or -ENOMEM; ibds_sq_free() has to follow in either case.
  */
 int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy)
 {
@@ -182,7 +190,7 @@ static int ibds_wr_check(const struct ibds_qp *qp, const struct ib_send_wr *wr)
 	return -EINVAL;
 }
 
-/* Keep a request that cannot run now, with all that it points to. */
+/* Queue a request that cannot be executed now, with all it points to. */
 static void ibds_sq_enqueue(struct ibds_qp *qp, const struct ib_send_wr *wr)
 {
 	struct ibds_sq *sq = &qp->sq;
@@ -224,7 +232,7 @@ static enum ib_wc_status ibds_sq_execute(struct ibds_qp *qp,
 	return ibds_mad_post(qp, ud_wr(wr), later);
 }
 
-/* May requests be executed in ib_post_send()?  sq.lock is held. */
+/* True if ib_post_send() may execute requests at once.  sq.lock is held. */
 static bool ibds_sq_direct(const struct ibds_qp *qp)
 {
 	const struct ibds_port *port = qp->port;
@@ -238,9 +246,9 @@ static bool ibds_sq_direct(const struct ibds_qp *qp)
 }
 
 /**
- * ibds_sq_run - execute or flush what waits in the send queue
+ * ibds_sq_run - execute or flush queued requests
  * @qp: queue pair, sq.lock is held; RCU read side
- * @later: takes packets that leave the fast path
+ * @later: list for packets that leave the fast path
  * @deferred: called from the work item
  */
 void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred)
@@ -285,7 +293,7 @@ static u32 ibds_sq_room(const struct ibds_sq *sq)
 /*
  * Post one request that passed the checks.  sq.lock is held.
  *
- * Return: whether the next one may be executed at once, too.
+ * Return: true if the next one may be executed at once, too.
  */
 static bool ibds_sq_post(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			 bool direct, struct list_head *later)
@@ -308,7 +316,7 @@ static bool ibds_sq_post(struct ibds_qp *qp, const struct ib_send_wr *wr,
 	return false;
 }
 
-/* Post requests to a QP that may send, in RTS or soon.  sq.lock is held. */
+/* Post requests to a QP in RTS, SQD or SQE.  sq.lock is held. */
 static __always_inline int ibds_sq_post_list(struct ibds_qp *qp,
 					     const struct ib_send_wr **next,
 					     u32 *n, struct list_head *later)
@@ -350,9 +358,9 @@ static __always_inline int ibds_sq_post_list(struct ibds_qp *qp,
 }
 
 /*
- * Queue what is posted in ERR: it is flushed, whatever it asks for (IBA vol 1,
- * 10.3.1.6).  Only the head of a request is read: ib_drain_sq() has nothing
- * behind it that this kind of QP would want.  sq.lock is held.
+ * Queue requests posted in ERR: they are flushed, whatever they ask for (IBA
+ * vol 1, 10.3.1.6).  Only struct ib_send_wr is read: ib_drain_sq() posts no
+ * struct ib_ud_wr.  sq.lock is held.
  */
 static int ibds_sq_post_dead(struct ibds_qp *qp, const struct ib_send_wr **wr,
 			     u32 *n)
@@ -380,7 +388,7 @@ static int ibds_sq_post_dead(struct ibds_qp *qp, const struct ib_send_wr **wr,
 	return 0;
 }
 
-/* Not in RTS.  Return: 1 when requests are kept until it is, or flushed. */
+/* Not in RTS.  Return: 1 to queue requests, which then wait or are flushed. */
 static noinline int ibds_sq_post_closed(struct ibds_qp *qp,
 					const struct ib_send_wr **wr, u32 *n)
 {
@@ -393,7 +401,7 @@ static __always_inline int ibds_sq_post_any(struct ibds_qp *qp,
 					    const struct ib_send_wr **wr,
 					    u32 *n, struct list_head *later)
 {
-	/* So that these are in registers else. */
+	/* Local copies, so that the fast path keeps them in registers. */
 	const struct ib_send_wr *next = *wr;
 	u32 posted = 0;
 	int err;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: receive queues, and the shared ones
+ * ibdevsim: receive queues and shared receive queues
  *
  * A queue of a QP has one consumer at a time (rcv->lock) and producers under
  * rq->lock, so the two do not contend.  Its entries are in use until their
- * completion is polled.  An SRQ has many consumers: its lock is for them too, and
- * an entry is copied out and free as soon as a QP takes it.
+ * completion is polled.  An SRQ has many consumers, which take its lock too; an
+ * entry is copied out and is free as soon as a QP takes it.
  */
-#include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "datapath.h"
+#include "object.h"
+#include "srq.h"
 
 /**
- * ibds_rq_alloc - make the ring of a receive queue
+ * ibds_rq_alloc - allocate the ring of a receive queue
  * @rq: receive queue
  * @limit: entries
- * @max_sge: of an entry
+ * @max_sge: scatter/gather entries per request
  *
  * Return: 0 or -ENOMEM.
  */
@@ -33,6 +33,10 @@ int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge)
 	return rq->ring ? 0 : -ENOMEM;
 }
 
+/**
+ * ibds_rq_free - undo ibds_rq_alloc()
+ * @rq: receive queue
+ */
 void ibds_rq_free(struct ibds_rq *rq)
 {
 	kvfree(rq->ring);
@@ -157,7 +161,7 @@ int ibds_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 	unsigned long flags;
 
-	/* IB_DEVICE_SRQ_RESIZE is not offered. */
+	/* IB_DEVICE_SRQ_RESIZE is not supported. */
 	if (mask != IB_SRQ_LIMIT || attr->srq_limit > srq->rq.limit)
 		return -EINVAL;
 	spin_lock_irqsave(&srq->rq.lock, flags);

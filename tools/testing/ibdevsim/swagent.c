@@ -2,21 +2,26 @@
 /*
  * ibdevsim: management agents of the switch
  *
- * What the SM reads and programs on a switch (IBA vol 1, 14.2.5 and 18.2.4):
- * identity, SwitchInfo, PortInfo of port 0 (a base port) and of every external
- * port, forwarding tables and the tables of ports; and performance management,
- * whose counters are those of the HCA at the other end turned round.
+ * Attributes that the SM reads and sets on a switch (IBA vol 1, 14.2.5 and
+ * 18.2.4): identity, SwitchInfo, PortInfo of port 0 (a base port) and of every
+ * external port, forwarding tables and the tables of ports; and performance
+ * management, from the counters of the HCA at the other end, with directions
+ * swapped.
  *
- * All of it runs on ibds_wq, see struct ibds_switch.
+ * All of this runs on ibds_wq, see struct ibds_switch.
  */
-#include "fabric.h"
+#include "link.h"
+#include "pma.h"
+#include "swagent.h"
+#include "switch.h"
+#include "trap.h"
 
 #define IBDS_SWITCH_DEVICE_ID	0x1bd6
 #define IBDS_SWITCH_NAME	"ibdevsim switch"
 
 #define BAD_VALUE		IB_MGMT_MAD_STATUS_INVALID_ATTRIB_VALUE
 
-/* SwitchInfo LifeTimeValue etc. share an octet. */
+/* SwitchInfo LifeTimeValue etc. share a byte. */
 #define IBDS_STATE_CHANGE	0x04
 #define IBDS_LIFETIME_MASK	0xf8
 
@@ -155,25 +160,9 @@ static u16 port0_set(const struct ibds_portinfo *want)
 	return 0;
 }
 
-static void port_advance(struct ibds_sw_port *sp, u8 from, u8 to)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&ibds_sw.lock, flags);
-	if (sp->state == from)
-		WRITE_ONCE(sp->state, to);
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
-	ibds_route_changed();
-}
-
 static void port_disable(struct ibds_sw_port *sp, bool disabled)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&ibds_sw.lock, flags);
-	sp->disabled = disabled;
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
-	ibds_link_update(sp, true);
+	ibds_link_disable(sp, &sp->disabled, disabled);
 }
 
 static void port_link_cmd(struct ibds_sw_port *sp, enum ibds_link_cmd cmd)
@@ -182,10 +171,10 @@ static void port_link_cmd(struct ibds_sw_port *sp, enum ibds_link_cmd cmd)
 	case IBDS_LINK_NOP:
 		break;
 	case IBDS_LINK_ARM:
-		port_advance(sp, IB_PORT_INIT, IB_PORT_ARMED);
+		ibds_link_advance(&sp->state, IB_PORT_INIT, IB_PORT_ARMED);
 		break;
 	case IBDS_LINK_ACTIVATE:
-		port_advance(sp, IB_PORT_ARMED, IB_PORT_ACTIVE);
+		ibds_link_advance(&sp->state, IB_PORT_ARMED, IB_PORT_ACTIVE);
 		break;
 	case IBDS_LINK_BOUNCE:
 		ibds_link_update(sp, true);
@@ -238,7 +227,7 @@ static u16 guid_info_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-/* P_KeyTable: the port in the upper half, one block of keys in each. */
+/* P_KeyTable: the port is in the upper half; one block of keys per port. */
 static u16 pkey_table_get(struct ib_smp *smp, u8 in_port)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
@@ -267,7 +256,7 @@ static u16 pkey_table_set(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-/* SLtoVLMappingTable: input port, output port in the lower two octets. */
+/* SLtoVLMappingTable: input port, output port in the lower two bytes. */
 static u8 *sl2vl_entry(const struct ib_smp *smp)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
@@ -346,7 +335,7 @@ static u16 lft_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-/* The datapath reads along: each entry is either the old or the new one. */
+/* Concurrent reads by the datapath get either the old or the new entry. */
 static u16 lft_set(struct ib_smp *smp, u8 in_port)
 {
 	u8 *block = lft_block(smp);
@@ -411,7 +400,7 @@ static u16 vendor_diag_get(struct ib_smp *smp, u8 in_port)
  * struct ibds_sw_attr - a subnet management attribute of the switch
  * @id: AttributeID
  * @get: fills smp->data, returns a MAD status
- * @set: takes smp->data and leaves there what is now set; NULL: read-only
+ * @set: applies smp->data and fills in the result; NULL: read-only
  */
 struct ibds_sw_attr {
 	__be16 id;
@@ -453,7 +442,7 @@ static u16 attr_run(struct ib_smp *smp, u8 in_port)
 }
 
 /**
- * ibds_switch_sma - an SMP reached the switch
+ * ibds_switch_sma - process an SMP for the switch
  * @smp: the request, becomes the response
  * @in_port: port it came in by
  *
@@ -486,19 +475,14 @@ bool ibds_switch_sma(struct ib_smp *smp, u8 in_port)
 
 /* ---- performance management --------------------------------------------- */
 
-static struct ibds_pma *switch_pma(void *node, u8 n)
-{
-	return &ibds_sw.port[n].pma;
-}
-
-static void switch_raw(void *node, u8 n, u64 *raw)
+static void switch_raw(u32 n, u64 *raw)
 {
 	struct ibds_port *peer = ibds_switch_peer(n);
 	u64 hca[IBDS_PMA_COUNTERS];
 
 	memset(raw, 0, sizeof(hca));
 	if (peer) {
-		ibds_pma_port_raw(peer, hca);
+		ibds_pma_raw(peer, hca);
 		raw[IBDS_PMA_XMIT_DATA] = hca[IBDS_PMA_RCV_DATA];
 		raw[IBDS_PMA_RCV_DATA] = hca[IBDS_PMA_XMIT_DATA];
 		raw[IBDS_PMA_XMIT_PKTS] = hca[IBDS_PMA_RCV_PKTS];
@@ -508,23 +492,45 @@ static void switch_raw(void *node, u8 n, u64 *raw)
 }
 
 /**
- * ibds_switch_pma - a MAD of class PerfMgt reached the switch
+ * ibds_switch_pma - process a MAD of class PerfMgt for the switch
  * @mad: the request, becomes the response
  *
  * Return: true when there is a response to send.
  */
 bool ibds_switch_pma(struct ib_pma_mad *mad)
 {
-	const struct ibds_pma_ops ops = {
-		.first = 0,
-		.last = ibds_sw.ports,
-		.pma = switch_pma,
-		.raw = switch_raw,
-	};
+	u64 raw[IBDS_PMA_COUNTERS];
+	struct ibds_pma_query query;
+	u32 n;
 
 	if (mad->mad_hdr.method != IB_MGMT_METHOD_GET &&
 	    mad->mad_hdr.method != IB_MGMT_METHOD_SET)
 		return false;
-	ibds_pma_process(&ops, NULL, mad);
+	ibds_pma_begin(&query, mad, 0, ibds_sw.ports);
+	for (n = query.lo; n <= query.hi; n++) {
+		switch_raw(n, raw);
+		ibds_pma_port(&query, &ibds_sw.port[n].pma, raw);
+	}
+	ibds_pma_end(&query);
 	return true;
+}
+
+/* ---- setup and teardown ------------------------------------------------- */
+
+/**
+ * ibds_swagent_init - prepare the agents of the switch
+ */
+void ibds_swagent_init(void)
+{
+	ibds_traps_init(&ibds_sw.traps, NULL);
+}
+
+/**
+ * ibds_swagent_exit - stop the agents of the switch
+ *
+ * Call before ibds_line_exit().
+ */
+void ibds_swagent_exit(void)
+{
+	ibds_traps_exit(&ibds_sw.traps);
 }

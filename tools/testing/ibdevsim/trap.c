@@ -2,23 +2,24 @@
 /*
  * ibdevsim: traps
  *
- * An agent tells its SM of a change with a Trap, an SMP from QP0 to the SM's
- * LID, and repeats it until a TrapRepress with the same transaction arrives
- * (IBA vol 1, 13.4.9).  Repetitions keep the distance that PortInfo
- * SubnetTimeOut sets and end after a few, for an SM that does not answer.  A
- * violation (P_Key, Q_Key) is not reported again within that time.
+ * An agent notifies its SM of a change with a Trap, an SMP from QP0 to the SM's
+ * LID, and repeats it until a TrapRepress with the same transaction ID arrives
+ * (IBA vol 1, 13.4.9).  PortInfo SubnetTimeOut sets the interval; there are
+ * only a few repetitions, in case the SM does not answer.  A violation (P_Key,
+ * Q_Key) is not reported again within that interval.
  *
- * Each kind of trap has one slot: what changes again before the SM knows is
- * told once.
+ * Each kind of trap has one slot: changes in quick succession are sent as one.
  */
 #include <linux/jiffies.h>
-#include <linux/slab.h>
 
-#include "fabric.h"
+#include "line.h"
+#include "mad.h"
+#include "switch.h"
+#include "trap.h"
 
 #define IBDS_TRAP_REPEAT	5
 
-/* A link that goes down and up at once is one change. */
+/* A link that goes down and up at once raises one trap. */
 #define IBDS_TRAP_SETTLE_MS	10
 
 static_assert(sizeof(struct ib_mad_notice_attr) == IB_SMP_DATA_SIZE);
@@ -42,7 +43,7 @@ static struct ibds_trap *ibds_trap_slot(struct ibds_traps *traps, __be16 num)
 }
 
 /**
- * ibds_traps_raise - tell the SM something
+ * ibds_traps_raise - send a trap to the SM
  * @traps: agent
  * @notice: Notice to send
  *
@@ -72,7 +73,7 @@ void ibds_traps_raise(struct ibds_traps *traps,
 }
 
 /**
- * ibds_traps_repress - a TrapRepress came
+ * ibds_traps_repress - handle a received TrapRepress
  * @traps: agent
  * @smp: the TrapRepress
  */
@@ -188,7 +189,7 @@ void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port)
 }
 
 /**
- * ibds_traps_exit - end an agent's traps
+ * ibds_traps_exit - stop an agent's traps
  * @traps: agent; nothing may raise one any more
  *
  * Context: sleeps.

@@ -1,67 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: what ib_core sees of an HCA: operations, attributes, queries, and
+ * ibdevsim: an HCA's interface to ib_core: operations, attributes, queries, and
  * the objects that are not queues
  *
- * Kernel verbs only.  Memory is reached through the PD's local_dma_lkey alone;
- * the operations for memory regions exist because the core hides a device that
- * lacks them from its clients, and fail.
+ * Kernel verbs only.  Memory is accessed only through the PD's local_dma_lkey.
+ * The operations for memory regions always fail; they exist because the core
+ * hides a device that lacks them from its clients.
  */
 #include <linux/delay.h>
 #include <linux/if_link.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 
-#include "datapath.h"
+#include "addr.h"
+#include "cq.h"
+#include "mcast.h"
+#include "object.h"
+#include "qp.h"
+#include "rcv.h"
+#include "slow.h"
+#include "sma.h"
+#include "sq.h"
+#include "srq.h"
+#include "verbs.h"
 
 #define IBDS_HW_REV		1
-
-struct workqueue_struct *ibds_datapath_wq;
-
-/**
- * ibds_object_fails - does a fault want this call to fail?
- * @error: how many still fail
- * @skip: how many still succeed before that
- */
-bool ibds_object_fails(atomic_t *error, atomic_t *skip)
-{
-	return atomic_read(error) && atomic_dec_if_positive(skip) < 0 &&
-	       atomic_dec_if_positive(error) >= 0;
-}
-
-/**
- * ibds_command_wait - the HCA takes its time for a command
- * @ms: milliseconds
- *
- * Context: process.
- */
-void ibds_command_wait(u32 ms)
-{
-	if (ms)
-		msleep(ms);
-}
-
-/**
- * ibds_object_get - count an object that is about to be made
- * @dev: HCA
- * @num: how many there are of its kind
- * @max: how many there may be, 0: any number
- *
- * Return: 0, or why there cannot be another one.
- */
-int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max)
-{
-	struct ibds_faults *faults = &dev->port[0].faults;
-
-	if (READ_ONCE(dev->fatal))
-		return -EIO;
-	if (ibds_object_fails(&faults->create_error, &faults->create_skip))
-		return -ENOMEM;
-	if (atomic_inc_return(num) > max && max) {
-		atomic_dec(num);
-		return -ENOMEM;
-	}
-	return 0;
-}
 
 /* ---- queries ------------------------------------------------------------ */
 
@@ -197,17 +160,6 @@ static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
 	return 0;
 }
 
-/**
- * ibds_pkey_ok - do two P_Keys let each other's packets in?
- * @port: whose packet it is about
- * @a: one
- * @b: the other one
- */
-bool ibds_pkey_ok(struct ibds_port *port, u16 a, u16 b)
-{
-	return ibds_pkey_match(a, b);
-}
-
 static void ibds_fw_str(struct ib_device *ibdev, char *str)
 {
 	strscpy(str, "1.0.0", IB_FW_VERSION_NAME_MAX);
@@ -228,7 +180,7 @@ static ssize_t hca_type_show(struct device *dev, struct device_attribute *attr,
 static DEVICE_ATTR_RO(hw_rev);
 static DEVICE_ATTR_RO(hca_type);
 
-/* What ibstat shows. */
+/* Shown by ibstat. */
 static struct attribute *ibds_dev_attrs[] = {
 	&dev_attr_hw_rev.attr,
 	&dev_attr_hca_type.attr,
@@ -309,7 +261,7 @@ static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 {
 	struct ibds_ah *ah = to_ibds_ah(ibah);
 
-	/* A send that still uses it must not get through. */
+	/* Make sends that still use it fail. */
 	ah->magic = IBDS_AH_POISON;
 	memset(&ah->path, 0xdd, sizeof(ah->path));
 	atomic_dec(&to_ibds_dev(ibah->device)->num_ah);
@@ -318,7 +270,7 @@ static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 
 /* ---- virtual functions -------------------------------------------------- */
 
-/* They exist as far as their administrator sees; nobody can use them. */
+/* They can be configured, but not used. */
 static struct ibds_vf *ibds_vf(struct ib_device *ibdev, int vf, u32 port_num)
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
@@ -353,7 +305,7 @@ static int ibds_get_vf_config(struct ib_device *ibdev, int vf, u32 port_num,
 	return 0;
 }
 
-/* Nothing passes; figures that can be told apart are what a test needs. */
+/* They carry no traffic: distinct values, so that tests can tell them apart. */
 static int ibds_get_vf_stats(struct ib_device *ibdev, int vf, u32 port_num,
 			     struct ifla_vf_stats *stats)
 {
@@ -470,7 +422,7 @@ static const struct ib_device_ops ibds_moderation_ops = {
 };
 
 /**
- * ibds_verbs_setup - operations and attributes of an HCA
+ * ibds_verbs_setup - set up operations and attributes of an HCA
  * @dev: HCA that is not registered yet
  *
  * Return: 0 or -ENOMEM.
@@ -481,12 +433,13 @@ int ibds_verbs_setup(struct ibds_dev *dev)
 			    IBDS_QP_BUCKETS_MAX);
 	struct ib_device *ibdev = &dev->ib;
 
+	dev->receive = ibds_port_receive;
 	dev->qp_hash = kvzalloc_objs(*dev->qp_hash, buckets);
 	if (!dev->qp_hash)
 		return -ENOMEM;
 	dev->qp_mask = buckets - 1;
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
-	/* So that a QPN of another HCA rarely passes for one's own. */
+	/* HCAs should rarely use the same QPN. */
 	dev->next_qpn = IBDS_QPN_FIRST + dev->id % 64 * 61;
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = dev->caps.ports;
@@ -504,31 +457,9 @@ int ibds_verbs_setup(struct ibds_dev *dev)
 
 /**
  * ibds_verbs_release - undo ibds_verbs_setup()
- * @dev: HCA without QPs, where nobody looks for any
+ * @dev: HCA without QPs, in which no QP is looked up any more
  */
 void ibds_verbs_release(struct ibds_dev *dev)
 {
 	kvfree(dev->qp_hash);
-}
-
-/**
- * ibds_datapath_init - when the module is loaded
- *
- * Return: 0 or -ENOMEM.
- */
-int ibds_datapath_init(void)
-{
-	/* Users flush it from queues of the kind that reclaim memory. */
-	ibds_datapath_wq = alloc_workqueue("ibdevsim",
-					   WQ_MEM_RECLAIM | WQ_HIGHPRI |
-					   WQ_PERCPU, 0);
-	return ibds_datapath_wq ? 0 : -ENOMEM;
-}
-
-/**
- * ibds_datapath_exit - when no HCA is left
- */
-void ibds_datapath_exit(void)
-{
-	destroy_workqueue(ibds_datapath_wq);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Does an HCA of the fabric do what the verbs say?  For virtual machines.
+ * Checks that a simulated HCA does what the verbs say.  For virtual machines.
  *
- * "HCA CHECK", written to /sys/kernel/debug/ibds_selftest/run, runs a check and
- * fails if it could not be run.  Read, the file says what was found.
+ * Writing "HCA CHECK" to /sys/kernel/debug/ibds_selftest/run runs a check; the
+ * write fails if it could not be run.  Reading the file returns the result.
  */
 #include <linux/completion.h>
 #include <linux/debugfs.h>
@@ -12,9 +12,11 @@
 #include <linux/hardirq.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 #include <rdma/ib_verbs.h>
 
@@ -25,23 +27,23 @@ MODULE_LICENSE("GPL");
 #define SELFTEST_QUEUE	8	/* entries of each queue */
 #define SELFTEST_CQ	64
 #define SELFTEST_WAIT	(10 * HZ)
-#define SELFTEST_PERIOD_US 60000	/* of moderation, which is in 16 bits */
+#define SELFTEST_PERIOD_US 60000	/* of moderation; fits in 16 bits */
 
 /**
- * struct selftest - a QP and what it takes
+ * struct selftest - a QP and what it needs
  * @device: HCA
  * @pd: protection domain
- * @cq: of both queues
+ * @cq: CQ of both queues
  * @qp: UD, or RC that is connected to itself
- * @lid: of the port
+ * @lid: LID of the port
  * @cqe: of every request, where the core polls
- * @flushed: completions the core polled
- * @event: the first call of the handler
- * @events: how many there were
- * @hardirq: that call was in hard interrupt context
- * @irqs_off: interrupts were disabled
- * @bh_off: bottom halves were
- * @text: what was found
+ * @flushed: flushed requests whose completion the core polled
+ * @event: completed by the first call of the handler
+ * @events: number of calls
+ * @hardirq: the first call was in hard interrupt context
+ * @irqs_off: interrupts were disabled in it
+ * @bh_off: bottom halves were disabled in it
+ * @text: result
  */
 struct selftest {
 	struct ib_device *device;
@@ -59,9 +61,67 @@ struct selftest {
 	char *text;
 };
 
+/**
+ * struct selftest_hca - an HCA that there is
+ * @entry: in selftest_hcas
+ * @device: HCA
+ */
+struct selftest_hca {
+	struct list_head entry;
+	struct ib_device *device;
+};
+
+/* Protects all below, and keeps the HCA of a check from going away. */
 static DEFINE_MUTEX(selftest_lock);
+static LIST_HEAD(selftest_hcas);
 static struct dentry *selftest_dir;
 static char selftest_text[64];
+
+/* ---- HCAs ------------------------------------------------------------------ */
+
+static int selftest_add(struct ib_device *device);
+static void selftest_remove(struct ib_device *device, void *data);
+
+static struct ib_client selftest_client = {
+	.name = "ibds_selftest",
+	.add = selftest_add,
+	.remove = selftest_remove,
+};
+
+static int selftest_add(struct ib_device *device)
+{
+	struct selftest_hca *hca = kzalloc_obj(*hca);
+
+	if (!hca)
+		return -ENOMEM;
+	hca->device = device;
+	ib_set_client_data(device, &selftest_client, hca);
+	mutex_lock(&selftest_lock);
+	list_add_tail(&hca->entry, &selftest_hcas);
+	mutex_unlock(&selftest_lock);
+	return 0;
+}
+
+static void selftest_remove(struct ib_device *device, void *data)
+{
+	struct selftest_hca *hca = data;
+
+	mutex_lock(&selftest_lock);
+	list_del(&hca->entry);
+	mutex_unlock(&selftest_lock);
+	kfree(hca);
+}
+
+static struct ib_device *selftest_find(const char *name)
+{
+	struct selftest_hca *hca;
+
+	lockdep_assert_held(&selftest_lock);
+	list_for_each_entry(hca, &selftest_hcas, entry)
+		if (!strcmp(dev_name(&hca->device->dev), name))
+			return hca->device;
+	return NULL;
+}
 
 /* ---- objects -------------------------------------------------------------- */
 
@@ -85,7 +145,7 @@ static void selftest_done(struct ib_cq *cq, struct ib_wc *wc)
 		atomic_inc(&st->flushed);
 }
 
-/* The caller polls, or the core does. */
+/* Polled by the core if @core, otherwise by the caller. */
 static int selftest_cq(struct selftest *st, bool core)
 {
 	struct ib_cq_init_attr attr = { .cqe = SELFTEST_CQ };
@@ -126,7 +186,7 @@ static int selftest_open(struct selftest *st, const char *name,
 
 	st->cqe.done = selftest_done;
 	init_completion(&st->event);
-	st->device = ib_device_get_by_name(name, RDMA_DRIVER_UNKNOWN);
+	st->device = selftest_find(name);
 	if (!st->device)
 		return -ENODEV;
 	err = ib_query_port(st->device, SELFTEST_PORT, &port);
@@ -152,8 +212,6 @@ static void selftest_close(struct selftest *st)
 	}
 	if (!IS_ERR_OR_NULL(st->pd))
 		ib_dealloc_pd(st->pd);
-	if (st->device)
-		ib_device_put(st->device);
 }
 
 static int selftest_state(struct selftest *st, enum ib_qp_state state)
@@ -183,7 +241,7 @@ static int selftest_ud_up(struct selftest *st)
 	return ib_modify_qp(st->qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
 }
 
-/* Without a receive, its sends are tried again for ever. */
+/* Without a posted receive, its sends are retried forever. */
 static int selftest_rc_up(struct selftest *st)
 {
 	struct ib_qp_attr attr = {
@@ -257,7 +315,7 @@ static int selftest_wait(struct selftest *st)
 
 /* ---- checks --------------------------------------------------------------- */
 
-/* The core gets a QP empty; it warns if it cannot. */
+/* The core drains a QP; it warns if it cannot. */
 static int selftest_drain_ud(struct selftest *st)
 {
 	int err = selftest_ud_up(st) ?: selftest_recv(st, SELFTEST_QUEUE - 1);
@@ -280,7 +338,7 @@ static int selftest_drain_rc(struct selftest *st)
 	return 0;
 }
 
-/* In which context is a completion handler called? */
+/* Report the context in which a completion handler is called. */
 static int selftest_context(struct selftest *st)
 {
 	int err = selftest_ud_up(st);
@@ -302,8 +360,8 @@ static int selftest_context(struct selftest *st)
 }
 
 /*
- * How many completions are there after a RESET?  They must not make room in
- * queues that are empty anyway.
+ * Count the completions left after a RESET.  They must not make room in queues
+ * that are empty anyway.
  */
 static int selftest_reset(struct selftest *st)
 {
@@ -321,7 +379,7 @@ static int selftest_reset(struct selftest *st)
 	return 0;
 }
 
-/* Which of some mappings fail? */
+/* Report which of six mappings fail. */
 static int selftest_map(struct selftest *st)
 {
 	void *buf = kzalloc(PAGE_SIZE, GFP_KERNEL);
@@ -345,7 +403,7 @@ static int selftest_map(struct selftest *st)
 	return 0;
 }
 
-/* How long do commands take? */
+/* Report how long commands take, in milliseconds. */
 static int selftest_slow(struct selftest *st)
 {
 	ktime_t start = ktime_get();
@@ -357,8 +415,8 @@ static int selftest_slow(struct selftest *st)
 }
 
 /*
- * How often is the handler called when the last QP is gone?  ib_free_cq() relies
- * on that it is not.
+ * Count the calls of the handler after the last QP is gone.  ib_free_cq()
+ * relies on there being none.
  */
 static int selftest_moderation(struct selftest *st)
 {
@@ -380,7 +438,7 @@ static int selftest_moderation(struct selftest *st)
 	return 0;
 }
 
-/* How does a message end that is longer than the HCA takes? */
+/* Report how a message completes that is longer than the HCA supports. */
 static int selftest_long(struct selftest *st)
 {
 	unsigned long end = jiffies + SELFTEST_WAIT;
@@ -490,6 +548,10 @@ static const struct file_operations selftest_fops = {
 
 static int __init selftest_init(void)
 {
+	int err = ib_register_client(&selftest_client);
+
+	if (err)
+		return err;
 	selftest_dir = debugfs_create_dir("ibds_selftest", NULL);
 	debugfs_create_file("run", 0600, selftest_dir, NULL, &selftest_fops);
 	return 0;
@@ -498,6 +560,7 @@ static int __init selftest_init(void)
 static void __exit selftest_exit(void)
 {
 	debugfs_remove_recursive(selftest_dir);
+	ib_unregister_client(&selftest_client);
 }
 
 module_init(selftest_init);

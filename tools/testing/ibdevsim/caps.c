@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: capabilities of an HCA: the keys of new_device, shown in debugfs
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpumask.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "caps.h"
+
+#define IBDS_MAX_ID		9999
+
+/* A value that may be written as a name. */
+struct ibds_word {
+	const char *word;
+	u32 value;
+};
+
+static const struct ibds_word ibds_width_words[] = {
+	{ "1x", IB_WIDTH_1X }, { "2x", IB_WIDTH_2X }, { "4x", IB_WIDTH_4X },
+	{ "8x", IB_WIDTH_8X }, { "12x", IB_WIDTH_12X }, { }
+};
+
+static const struct ibds_word ibds_speed_words[] = {
+	{ "sdr", IB_SPEED_SDR }, { "ddr", IB_SPEED_DDR },
+	{ "qdr", IB_SPEED_QDR }, { "fdr", IB_SPEED_FDR },
+	{ "edr", IB_SPEED_EDR }, { "hdr", IB_SPEED_HDR },
+	{ "ndr", IB_SPEED_NDR }, { }
+};
+
+static const struct ibds_word ibds_mtu_words[] = {
+	{ "256", 256 }, { "512", 512 }, { "1024", 1024 }, { "2048", 2048 },
+	{ "4096", 4096 }, { }
+};
+
+static const struct ibds_word ibds_comp_ctx_words[] = {
+	{ "irq", IBDS_COMP_IRQ }, { "work", IBDS_COMP_WORK }, { }
+};
+
+/**
+ * struct ibds_key - one key of new_device
+ * @name: as written
+ * @offset: of its field in struct ibds_caps
+ * @min: smallest value
+ * @max: largest value
+ * @init: default; 0 for vectors, whose default is one per online CPU
+ * @words: if set, the only legal values, by name or by number
+ */
+struct ibds_key {
+	const char *name;
+	size_t offset;
+	u32 min, max, init;
+	const struct ibds_word *words;
+};
+
+#define IBDS_KEY(field, lo, hi, def) { \
+	.name = #field, .offset = offsetof(struct ibds_caps, field), \
+	.min = lo, .max = hi, .init = def }
+#define IBDS_KEY_WORDS(field, def) { \
+	.name = #field, .offset = offsetof(struct ibds_caps, field), \
+	.init = def, .words = ibds_##field##_words }
+
+static const struct ibds_key ibds_keys[] = {
+	IBDS_KEY(ports, 1, IBDS_MAX_PORTS, 1),
+	IBDS_KEY_WORDS(mtu, 4096),
+	IBDS_KEY(csum, 0, 1, 1),
+	IBDS_KEY(lso, 0, 1, 1),
+	IBDS_KEY(srq, 0, 1, 1),
+	IBDS_KEY(ud_srq, 0, 1, 1),
+	IBDS_KEY(moderation, 0, 1, 1),
+	IBDS_KEY(block_loopback, 0, 1, 1),
+	IBDS_KEY(dma, 0, 1, 0),
+	IBDS_KEY_WORDS(comp_ctx, IBDS_COMP_IRQ),
+	IBDS_KEY(reset_purge, 0, 1, 1),
+	IBDS_KEY(vectors, 1, 256, 0),
+	IBDS_KEY(max_sge, 1, IBDS_MAX_SGE, 32),
+	IBDS_KEY(max_srq_sge, 1, IBDS_MAX_SGE, 31),
+	IBDS_KEY(max_qp_wr, 16, 32768, 16384),
+	IBDS_KEY(max_qp, 2, 1 << 20, 8192),
+	IBDS_KEY(netif_qps, 0, 1 << 20, 0),
+	IBDS_KEY(max_cq, 1, 1 << 20, 8192),
+	IBDS_KEY(max_cqe, 16, 1 << 20, 65536),
+	IBDS_KEY(gids, 1, IBDS_MAX_GIDS, 16),
+	IBDS_KEY(pkeys, 1, IBDS_PKEYS, IBDS_PKEYS),
+	IBDS_KEY_WORDS(width, IB_WIDTH_4X),
+	IBDS_KEY_WORDS(speed, IB_SPEED_EDR),
+	IBDS_KEY(vfs, 0, IBDS_MAX_VFS, 0),
+};
+
+static u32 *ibds_key_field(struct ibds_caps *caps, const struct ibds_key *key)
+{
+	return (void *)caps + key->offset;
+}
+
+static void ibds_caps_default(struct ibds_caps *caps)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
+		*ibds_key_field(caps, &ibds_keys[i]) = ibds_keys[i].init;
+	caps->vectors = num_online_cpus();
+}
+
+/**
+ * ibds_caps_show - print capabilities, one per line
+ * @m: file to print to
+ * @caps: capabilities
+ */
+void ibds_caps_show(struct seq_file *m, struct ibds_caps *caps)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
+		seq_printf(m, "%s %u\n", ibds_keys[i].name,
+			   *ibds_key_field(caps, &ibds_keys[i]));
+}
+
+static int ibds_key_word(const struct ibds_key *key, const char *text, u32 *out)
+{
+	const struct ibds_word *w;
+	u32 number = 0;
+	bool numeric;
+
+	numeric = !kstrtou32(text, 0, &number);
+	for (w = key->words; w->word; w++) {
+		if ((numeric && number == w->value) ||
+		    !strcasecmp(text, w->word)) {
+			*out = w->value;
+			return 0;
+		}
+	}
+	pr_err("%s=%s: no such value\n", key->name, text);
+	return -EINVAL;
+}
+
+static int ibds_key_number(const struct ibds_key *key, const char *text,
+			   u32 *out)
+{
+	u32 number;
+	int err;
+
+	err = kstrtou32(text, 0, &number);
+	if (err) {
+		pr_err("%s=%s: not a number\n", key->name, text);
+		return err;
+	}
+	if (number < key->min || number > key->max) {
+		pr_err("%s=%s: not in %u..%u\n", key->name, text, key->min,
+		       key->max);
+		return -ERANGE;
+	}
+	*out = number;
+	return 0;
+}
+
+static int ibds_caps_set(struct ibds_caps *caps, char *pair)
+{
+	char *value = strchr(pair, '=');
+	int i;
+
+	if (!value) {
+		pr_err("\"%s\" is not key=value\n", pair);
+		return -EINVAL;
+	}
+	*value++ = '\0';
+	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++) {
+		const struct ibds_key *key = &ibds_keys[i];
+		u32 *field = ibds_key_field(caps, key);
+
+		if (strcmp(key->name, pair))
+			continue;
+		return key->words ? ibds_key_word(key, value, field) :
+				    ibds_key_number(key, value, field);
+	}
+	pr_err("no key \"%s\"\n", pair);
+	return -EINVAL;
+}
+
+/* ib_mad takes two QPs and a CQ per port; leave some CQs for others. */
+static int ibds_caps_check(const struct ibds_caps *caps)
+{
+	if (caps->max_cqe < caps->max_qp_wr)
+		pr_warn("max_cqe=%u cannot hold a full queue of max_qp_wr=%u\n",
+			caps->max_cqe, caps->max_qp_wr);
+	if (caps->max_cq < 4 || caps->max_qp < 2 * caps->ports) {
+		pr_err("too few QPs or CQs for the management agents\n");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/**
+ * ibds_caps_parse - parse a line written to new_device
+ * @line: number of the HCA, then key=value pairs; modified
+ * @id: the number
+ * @caps: capabilities, defaults for keys that are not given
+ *
+ * Return: 0 or -errno; the reason is logged.
+ */
+int ibds_caps_parse(char *line, u32 *id, struct ibds_caps *caps)
+{
+	char *word;
+	int err;
+
+	ibds_caps_default(caps);
+	line = strim(line);
+	word = strsep(&line, " \t,");
+	err = kstrtou32(word, 0, id);
+	if (err || *id > IBDS_MAX_ID) {
+		pr_err("\"%s\" is not a number from 0 to %u\n", word,
+		       IBDS_MAX_ID);
+		return err ?: -ERANGE;
+	}
+	while ((word = strsep(&line, " \t,"))) {
+		if (!*word)
+			continue;
+		err = ibds_caps_set(caps, word);
+		if (err)
+			return err;
+	}
+	if (!caps->srq)
+		caps->ud_srq = 0;
+	return ibds_caps_check(caps);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef IBDEVSIM_FAULT_H
+#define IBDEVSIM_FAULT_H
+
+#include "ibdevsim.h"
+#include "pkt.h"
+
+bool ibds_fault_lose(struct ibds_port *port);
+void ibds_fault_send(struct ibds_port *from, struct ibds_port *to,
+		     struct ibds_pkt *pkt);
+void ibds_faults_update(struct ibds_port *port);
+
+#endif /* IBDEVSIM_FAULT_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * ibdevsim: the delay line: a time-ordered tree of packets that a work item on
+ * an ordered work queue empties.  The switch's agents run, and such packets are
+ * delivered, only on that work queue, always in process context under
+ * rcu_read_lock().
+ */
+#ifndef IBDEVSIM_LINE_H
+#define IBDEVSIM_LINE_H
+
+#include "pkt.h"
+
+/**
+ * enum ibds_stage - next step of a packet in the delay line
+ * @IBDS_STAGE_DELIVER: reach the HCA at out_port
+ * @IBDS_STAGE_SWITCH: enter the switch at in_port, for a MAD
+ */
+enum ibds_stage {
+	IBDS_STAGE_DELIVER,
+	IBDS_STAGE_SWITCH,
+};
+
+extern struct workqueue_struct *ibds_wq;
+
+int ibds_line_init(void (*due)(struct ibds_pkt *pkt));
+void ibds_line_exit(void);
+int ibds_line_add(struct ibds_pkt *pkt, enum ibds_stage stage, u64 delay_ns);
+void ibds_line_purge(u8 out_port);
+
+#endif /* IBDEVSIM_LINE_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef IBDEVSIM_LINK_H
+#define IBDEVSIM_LINK_H
+
+#include "fabric.h"
+
+void ibds_link_update(struct ibds_sw_port *sp, bool bounce);
+bool ibds_link_advance(u8 *state, u8 from, u8 to);
+void ibds_link_disable(struct ibds_sw_port *sp, bool *end, bool disabled);
+void ibds_port_set_link(struct ibds_port *port, bool up);
+int ibds_switch_attach(struct ibds_port *port);
+void ibds_switch_detach(struct ibds_port *port);
+
+#endif /* IBDEVSIM_LINK_H */

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ibdevsim: packets outside the fast path
+ */
+#include <linux/slab.h>
+
+#include "pkt.h"
+
+/**
+ * ibds_pkt_alloc - allocate a packet, zeroed except for the payload
+ * @len: bytes of payload
+ * @gfp: allocation flags
+ *
+ * Return: the packet or NULL.
+ */
+struct ibds_pkt *ibds_pkt_alloc(u32 len, gfp_t gfp)
+{
+	struct ibds_pkt *pkt;
+
+	pkt = kmalloc_flex(*pkt, data, len, gfp);
+	if (!pkt)
+		return NULL;
+	memset(pkt, 0, sizeof(*pkt));
+	pkt->len = len;
+	return pkt;
+}
+
+/**
+ * ibds_pkt_free - free a packet
+ * @pkt: packet
+ */
+void ibds_pkt_free(struct ibds_pkt *pkt)
+{
+	kfree(pkt);
+}

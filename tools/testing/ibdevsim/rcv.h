@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef IBDEVSIM_RCV_H
+#define IBDEVSIM_RCV_H
+
+#include "srq.h"
+
+struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
+				const struct ib_qp_init_attr *init);
+void ibds_rcv_free(struct ibds_rcv *rcv);
+void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
+		   enum ib_wc_status status);
+int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad);
+void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what);
+void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state);
+
+/**
+ * ibds_rcv_take - consume a receive
+ * @rcv: receive side, locked
+ *
+ * Return: the entry, valid until @rcv->lock is dropped, or NULL when there is
+ * none.
+ */
+static inline const struct ibds_rwqe *ibds_rcv_take(struct ibds_rcv *rcv)
+{
+	struct ibds_rq *rq = &rcv->rq;
+
+	if (rcv->srq)
+		return ibds_srq_take(rcv->srq, rcv->wqe);
+	/* Pairs with smp_store_release() in ibds_post_recv(). */
+	if (rq->head == smp_load_acquire(&rq->tail))
+		return NULL;
+	return ibds_rq_slot(rq, rq->head++);
+}
+
+#endif /* IBDEVSIM_RCV_H */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef IBDEVSIM_SQ_H
+#define IBDEVSIM_SQ_H
+
+#include "datapath.h"
+
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy);
+void ibds_sq_free(struct ibds_sq *sq);
+void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred);
+int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad);
+
+#endif /* IBDEVSIM_SQ_H */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef IBDEVSIM_TRAP_H
+#define IBDEVSIM_TRAP_H
+
+#include "fabric.h"
+
+void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port);
+void ibds_traps_exit(struct ibds_traps *traps);
+void ibds_traps_raise(struct ibds_traps *traps,
+		      const struct ib_mad_notice_attr *notice);
+void ibds_traps_repress(struct ibds_traps *traps, const struct ib_smp *smp);
+
+#endif /* IBDEVSIM_TRAP_H */
