@@ -33,11 +33,15 @@ endif
 
 obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
 
-ib_ipoib-y := ipoib_main.o ipoib_dev.o ipoib_port.o ipoib_ib.o ipoib_tso.o \
-	      ipoib_path.o ipoib_drain.o ipoib_multicast.o ipoib_vlan.o \
-	      ipoib_netlink.o ipoib_offload.o ipoib_sysfs.o ipoib_ethtool.o \
+ib_ipoib-y := ipoib_main.o ipoib_netdev.o ipoib_settings.o ipoib_dev.o \
+	      ipoib_port.o ipoib_ib.o ipoib_ud.o ipoib_tso.o ipoib_cq.o \
+	      ipoib_rx.o ipoib_tx.o ipoib_poll.o ipoib_channel.o ipoib_ah.o \
+	      ipoib_source.o ipoib_path.o ipoib_neigh.o ipoib_drain.o \
+	      ipoib_group.o ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
+	      ipoib_pmtu.o ipoib_skb.o ipoib_sysfs.o ipoib_ethtool.o \
 	      ipoib_proto.o ipoib_rules.o ipoib_fit.o
-ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_cm.o ipoib_cm_port.o ipoib_rc.o
+ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_link.o ipoib_rc.o \
+	ipoib_cm_port.o ipoib_cm_peers.o ipoib_conn.o ipoib_cm.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
 
 obj-$(CONFIG_INFINIBAND_IPOIB_KUNIT_TEST) += ib_ipoib_test.o

@@ -5,178 +5,53 @@
  * A neighbour whose address has the RC flag gets a connection when there is a
  * packet for it.  Each side sends on connections that it opened itself, never
  * on those its peer did: deployed peers take no data there.  A connection is
- * one QP and one handle of the CM and is never used again; what outlives it,
- * such as packets that wait and how often the peer refused, is in the link.
+ * one QP and one CM id and is never reused; state that outlives it, such as
+ * waiting packets and the count of REJs received, is kept in the link.
  *
- * One work item per interface does all that takes time: it makes QPs, moves
- * them, answers peers and takes connections down, several at once; a stop does
- * the same in its own context.  The CM's
- * and the HCA's callbacks only note what happened.  CM handles are destroyed
- * by another work item, because that waits for the management QP.
+ * One work item per interface does everything that may take long: it creates
+ * and modifies QPs, answers peers and takes connections down, several at once;
+ * stopping the interface does the same in its own context.  Callbacks from the
+ * CM and the HCA only record events.  CM ids are destroyed by another work
+ * item, because that waits for the management QP.
  *
  * Objects: struct ipoib_cm (one interface), struct ipoib_link (one neighbour),
- * struct ipoib_conn.  Locks: ipoib_cm.run, a mutex, for what the work item
- * does; it nests inside rtnl and ipoib_dev.lock, and neither is taken under it.
- * ipoib_link.lock, then ipoib_cm.lock: spinlocks taken with BHs disabled.
+ * struct ipoib_conn.  Locks: ipoib_cm.run, a mutex, serializes what the work
+ * item does; it nests inside rtnl and ipoib_dev.lock, and neither is taken
+ * under it.  ipoib_link.lock, then ipoib_cm.lock: spinlocks taken with BHs
+ * disabled.
  *
  * RFC 4755 sections 3 (connections) and 6 (service ID, private data); IBA
  * volume 1 chapter 12 (communication management).
  */
-#include <linux/icmp.h>
-#include <linux/icmpv6.h>
-#include <linux/jhash.h>
-#include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
-#include <net/icmp.h>
 
 #include "ipoib.h"
 #include "ipoib_cm.h"
-#include "ipoib_drain.h"
-#include "ipoib_trace.h"
+#include "ipoib_cm_internal.h"
+#include "ipoib_debug.h"
+#include "ipoib_neigh.h"
+#include "ipoib_pmtu.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
+#include "ipoib_tx.h"
 
 /* IBA volume 1 section 12.7: 4.096 us times two to the power of this. */
 #define IPOIB_CM_RESPONSE	17	/* half a second for the peer's CM */
 #define IPOIB_CM_RETRIES	4
-#define IPOIB_CM_LIFETIME	14	/* most that a packet is thought to take */
-#define IPOIB_RC_TIMEOUT	16	/* most that an acknowledgment takes */
+#define IPOIB_CM_LIFETIME	14	/* upper limit, about 67 ms */
 #define IPOIB_RC_RETRIES	5
 #define IPOIB_RC_RNR_FOREVER	7
-#define IPOIB_RC_RNR_TIMER	12	/* 0.64 ms, IBA volume 1 table 45 */
 
 #define IPOIB_CONN_CHECK	(2 * HZ)
-#define IPOIB_CONN_STALL	(10 * HZ)
-#define IPOIB_CONN_SHORT	HZ	/* a life that counts as a failure */
-#define IPOIB_LINK_BREAKS	8	/* so many in a row before a pause */
-#define IPOIB_CONN_GRACE	(10 * HZ)
-#define IPOIB_CONN_SILENT	(HZ / 4)	/* less than sends are retried */
-#define IPOIB_CM_KEEP_OLD	4	/* for each GID, LID and QPN */
-#define IPOIB_CM_GIVE_UP_LOOK	16	/* so many for one to give up */
-
-unsigned int ipoib_max_nonsrq_conn_qp = 128;
-module_param_named(max_nonsrq_conn_qp, ipoib_max_nonsrq_conn_qp, uint, 0444);
-MODULE_PARM_DESC(max_nonsrq_conn_qp,
-		 "Connections an interface accepts on an HCA without SRQ");
-
-static unsigned int ipoib_conn_idle_secs = 300;
-module_param_named(conn_idle_timeout, ipoib_conn_idle_secs, uint, 0644);
-MODULE_PARM_DESC(conn_idle_timeout,
-		 "Seconds after which an unused connection is closed, 0: never");
-
-/* ---- notes for the work item -------------------------------------------- */
-
-static void ipoib_cm_kick(struct ipoib_cm *cm)
-{
-	mod_delayed_work(ipoib_wq, &cm->work, 0);
-}
-
-/**
- * ipoib_conn_notify - note something that happened to a connection
- * @conn: connection
- * @ev: what
- *
- * Context: any.
- */
-void ipoib_conn_notify(struct ipoib_conn *conn, enum ipoib_conn_event ev)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	set_bit(ev, &conn->events);
-	/* The work clears the bit before it looks at the events. */
-	if (!test_and_set_bit(0, &conn->listed))
-		llist_add(&conn->todo, &cm->todo);
-	ipoib_cm_kick(cm);
-}
-
-static void ipoib_link_put(struct ipoib_link *link)
-{
-	if (refcount_dec_and_test(&link->ref))
-		kfree_rcu(link, rcu);
-}
-
-/**
- * ipoib_link_notify - have a link handled by the work item
- * @link: link
- *
- * Context: any.
- */
-void ipoib_link_notify(struct ipoib_link *link)
-{
-	struct ipoib_cm *cm = link->dev->cm;
-
-	if (!test_and_set_bit(0, &link->listed)) {
-		refcount_inc(&link->ref);
-		llist_add(&link->todo, &cm->links);
-	}
-	ipoib_cm_kick(cm);
-}
-
-/* ---- states ------------------------------------------------------------- */
-
-/**
- * ipoib_link_move - change the state of a link
- * @link: link, its lock held
- * @to: new state
- */
-void ipoib_link_move(struct ipoib_link *link, enum ipoib_link_state to)
-{
-	lockdep_assert_held(&link->lock);
-	WARN_ON_ONCE(!ipoib_link_may_move(link->state, to));
-	trace_ipoib_link_state(link, link->state, to);
-	WRITE_ONCE(link->state, to);
-}
-
-/* By the work item only. */
-static void ipoib_conn_move(struct ipoib_conn *conn, enum ipoib_conn_state to)
-{
-	WARN_ON_ONCE(!ipoib_conn_may_move(conn->state, to));
-	trace_ipoib_conn_state(conn, conn->state, to);
-	WRITE_ONCE(conn->state, to);
-	conn->since = jiffies;
-}
-
-/* Without a connection: the next packet asks for one, when it may. */
-static void ipoib_link_failed(struct ipoib_link *link)
-{
-	unsigned long delay = ipoib_link_delay(link->failures);
-
-	lockdep_assert_held(&link->lock);
-	link->failures++;
-	link->failed = jiffies;
-	link->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
-	ipoib_link_move(link, IPOIB_LINK_BACKOFF);
-}
-
-static void ipoib_link_take_waiting(struct ipoib_link *link,
-				    struct sk_buff_head *list)
-{
-	lockdep_assert_held(&link->lock);
-	skb_queue_splice_tail_init(&link->waiting, list);
-	WRITE_ONCE(link->waiting_bytes, 0);
-}
-
-/* Packets that were to be sent go back to the front of those that wait. */
-static void ipoib_link_return(struct ipoib_link *link,
-			      struct sk_buff_head *list)
-{
-	struct sk_buff *skb;
-	u32 bytes = 0;
-
-	lockdep_assert_held(&link->lock);
-	if (link->dead)
-		return;
-	skb_queue_walk(list, skb)
-		bytes += skb->len;
-	skb_queue_splice_init(list, &link->waiting);
-	WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + bytes);
-}
 
 /* ---- finding connections ------------------------------------------------ */
 
 /*
- * The connection behind @conn in the interface's list, or the first.  None
- * leaves the list without cm->run, which is held; so the spinlock need not be
- * kept, and BHs run, however long the list is.
+ * The connection after @conn in the interface's list; the first one if @conn is
+ * NULL.  Connections leave the list only under cm->run, which is held; so the
+ * spinlock can be dropped between steps and BHs run, however long the list is.
  */
 static struct ipoib_conn *ipoib_cm_next(struct ipoib_cm *cm,
 					struct ipoib_conn *conn)
@@ -196,380 +71,7 @@ static struct ipoib_conn *ipoib_cm_next(struct ipoib_cm *cm,
 	for (conn = ipoib_cm_next(cm, NULL); conn;			\
 	     conn = ipoib_cm_next(cm, conn))
 
-/* Those that peers opened, with this GID and some others; the newest first. */
-static struct hlist_head *ipoib_cm_by_gid(struct ipoib_cm *cm,
-					  const union ib_gid *gid)
-{
-	struct ipoib_cm_peers *peers = cm->peers;
-	u32 hash = jhash(gid, sizeof(*gid), peers->seed);
-
-	lockdep_assert_held(&cm->lock);
-	return &peers->by_gid[hash_min(hash, HASH_BITS(peers->by_gid))];
-}
-
-static struct ipoib_cm_lid *ipoib_cm_find_lid(struct ipoib_cm *cm, u32 lid)
-{
-	struct ipoib_cm_lid *from;
-
-	lockdep_assert_held(&cm->lock);
-	hash_for_each_possible(cm->peers->by_lid, from, by_lid, lid)
-		if (from->lid == lid)
-			return from;
-	return NULL;
-}
-
-/* Its LID has another connection. */
-static int ipoib_conn_enter(struct ipoib_conn *conn, struct ipoib_cm_lid *from)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	lockdep_assert_held(&cm->lock);
-	if (!from) {
-		from = kzalloc_obj(*from, GFP_ATOMIC);
-		if (!from)
-			return -ENOMEM;
-		from->lid = conn->lid;
-		INIT_LIST_HEAD(&from->answered);
-		hash_add(cm->peers->by_lid, &from->by_lid, from->lid);
-	}
-	from->num++;
-	conn->from = from;
-	hlist_add_head(&conn->by_gid, ipoib_cm_by_gid(cm, &conn->gid));
-	return 0;
-}
-
-static void ipoib_conn_leave(struct ipoib_conn *conn)
-{
-	struct ipoib_cm_lid *from = conn->from;
-
-	lockdep_assert_held(&conn->qp.dev->cm->lock);
-	hlist_del_init(&conn->by_gid);
-	conn->from = NULL;
-	if (--from->num)
-		return;
-	hash_del(&from->by_lid);
-	kfree(from);
-}
-
-/* ---- QPs ---------------------------------------------------------------- */
-
-static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
-{
-	struct ipoib_qp *qp = ctx;
-	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
-
-	switch (event->event) {
-	case IB_EVENT_QP_LAST_WQE_REACHED:
-		complete(&conn->last_wqe);
-		break;
-	case IB_EVENT_COMM_EST:
-		/* The peer sends already: its RTU may have been lost. */
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
-		break;
-	case IB_EVENT_QP_FATAL:
-	case IB_EVENT_QP_REQ_ERR:
-	case IB_EVENT_QP_ACCESS_ERR:
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
-		break;
-	default:
-		break;
-	}
-}
-
-static int ipoib_conn_create_qp(struct ipoib_conn *conn)
-{
-	struct ipoib_dev *dev = conn->qp.dev;
-	struct ipoib_port *port = dev->port;
-	struct ib_qp_init_attr attr = {
-		.event_handler = ipoib_conn_qp_event,
-		.qp_context = &conn->qp,
-		.cap.max_send_wr = 1,	/* the marker of a drain */
-		.cap.max_send_sge = 1,
-		.sq_sig_type = IB_SIGNAL_REQ_WR,
-		.qp_type = IB_QPT_RC,
-	};
-	struct ib_qp *qp;
-	int ret;
-
-	if (ipoib_conn_is_active(conn)) {
-		attr.cap.max_send_wr = conn->ring.size;
-		attr.cap.max_send_sge = dev->ud.max_sge;
-	} else if (conn->rxq) {
-		attr.cap.max_recv_wr = conn->rxq->size;
-		attr.cap.max_recv_sge = conn->rxq->format->num;
-	} else {
-		attr.srq = conn->qp.rxq->srq;
-	}
-	ret = ipoib_cq_get(conn->qp.ch, &conn->cqs, &attr);
-	if (ret)
-		return ret;
-	qp = ib_create_qp(port->pd, &attr);
-	if (IS_ERR(qp)) {
-		ipoib_cq_put(conn->qp.ch, &conn->cqs);
-		return PTR_ERR(qp);
-	}
-	conn->qp.ib = qp;
-	return 0;
-}
-
-static int ipoib_conn_to_init(struct ipoib_conn *conn)
-{
-	struct ib_qp_attr attr = {
-		.qp_state = IB_QPS_INIT,
-		.pkey_index = conn->qp.dev->ud.pkey_index,
-		.port_num = conn->qp.dev->port->num,
-	};
-
-	return ib_modify_qp(conn->qp.ib, &attr, IB_QP_STATE |
-			    IB_QP_PKEY_INDEX | IB_QP_PORT |
-			    IB_QP_ACCESS_FLAGS);
-}
-
-/* As the CM negotiated, but for what we know better. */
-static int ipoib_conn_to_rts(struct ipoib_conn *conn)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_RTR };
-	int mask, ret;
-
-	ret = ib_cm_init_qp_attr(conn->id, &attr, &mask);
-	if (ret)
-		return ret;
-	attr.min_rnr_timer = IPOIB_RC_RNR_TIMER;
-	conn->qp.live = true;
-	ret = ib_modify_qp(conn->qp.ib, &attr, mask);
-	if (ret)
-		return ret;
-
-	memset(&attr, 0, sizeof(attr));
-	attr.qp_state = IB_QPS_RTS;
-	ret = ib_cm_init_qp_attr(conn->id, &attr, &mask);
-	if (ret)
-		return ret;
-	attr.timeout = min_t(u8, attr.timeout, IPOIB_RC_TIMEOUT);
-	return ib_modify_qp(conn->qp.ib, &attr, mask);
-}
-
 /* ---- connections -------------------------------------------------------- */
-
-static struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
-					   enum ipoib_qp_kind kind)
-{
-	struct ipoib_conn *conn;
-
-	conn = kzalloc_obj(*conn);
-	if (!conn)
-		return NULL;
-	refcount_inc(&dev->cm->users);
-	conn->qp.kind = kind;
-	conn->qp.dev = dev;
-	init_completion(&conn->qp.drained);
-	init_completion(&conn->last_wqe);
-	INIT_LIST_HEAD(&conn->entry);
-	INIT_LIST_HEAD(&conn->answered);
-	INIT_LIST_HEAD(&conn->answered_lid);
-	INIT_HLIST_NODE(&conn->by_gid);
-	conn->since = jiffies;
-	conn->used = jiffies;
-	return conn;
-}
-
-static void ipoib_cm_put(struct ipoib_cm *cm)
-{
-	if (refcount_dec_and_test(&cm->users))
-		complete(&cm->unused);
-}
-
-static void ipoib_conn_free(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	ipoib_tx_ring_free(&conn->ring);
-	ipoib_conn_free_rxq(conn);
-	if (conn->link)
-		ipoib_link_put(conn->link);
-	kfree_rcu(conn, rcu);
-	ipoib_cm_put(cm);
-}
-
-/* How many connections peers may open. */
-static u32 ipoib_cm_limit(struct ipoib_dev *dev)
-{
-	u32 qps = dev->port->ca->attrs.max_qp / IPOIB_CM_QP_SHARE;
-	u32 limit = min_t(u32, IPOIB_CM_MAX_PASSIVE,
-			  max_t(u32, qps, IPOIB_CM_LID_LEAST));
-
-	return dev->port->cm->srq ? limit :
-				    min(limit, ipoib_max_nonsrq_conn_qp);
-}
-
-/* It is proven or given up: no longer half-open. */
-static void ipoib_conn_settle(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	lockdep_assert_held(&cm->lock);
-	if (!conn->half_open)
-		return;
-	conn->half_open = false;
-	list_del_init(&conn->answered);
-	list_del_init(&conn->answered_lid);
-	conn->from->half_open--;
-	cm->num_half_open--;
-}
-
-static bool ipoib_conn_is_of(const struct ipoib_conn *conn,
-			     const struct ipoib_conn *other)
-{
-	return other->from && other->from->lid == conn->lid &&
-	       !memcmp(&other->gid, &conn->gid, sizeof(conn->gid));
-}
-
-/* What the sender of a request has already. */
-static void ipoib_cm_use_of(struct ipoib_cm *cm, const struct ipoib_conn *conn,
-			    const struct ipoib_cm_lid *from,
-			    struct ipoib_cm_usage *use)
-{
-	struct ipoib_conn *other;
-
-	lockdep_assert_held(&cm->lock);
-	*use = (struct ipoib_cm_usage) { .all = cm->passive };
-	if (!from)
-		return;
-	use->lid = from->num;
-	use->lid_half_open = from->half_open;
-	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
-		if (!ipoib_conn_is_of(conn, other))
-			continue;
-		use->peer++;
-		use->peer_half_open += other->half_open;
-	}
-}
-
-static enum ipoib_half_open ipoib_conn_judge(const struct ipoib_conn *conn,
-					     bool noted)
-{
-	return ipoib_half_open_judge(jiffies, conn->since,
-				     READ_ONCE(conn->used), noted);
-}
-
-/*
- * Can a connection that was answered make room?  One of which anything was noted
- * stays: of that the work item decides.
- */
-static bool ipoib_conn_give_up(struct ipoib_conn *conn)
-{
-	switch (ipoib_conn_judge(conn, READ_ONCE(conn->events))) {
-	case IPOIB_HALF_OPEN_SPARE:
-	case IPOIB_HALF_OPEN_OVER:
-		ipoib_conn_settle(conn);
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
-		return true;
-	case IPOIB_HALF_OPEN_PROVEN:
-		/* Not to be looked at again */
-		list_del_init(&conn->answered);
-		list_del_init(&conn->answered_lid);
-		ipoib_conn_notify(conn, IPOIB_CONN_EV_RTU);
-		break;
-	case IPOIB_HALF_OPEN_WAIT:
-		break;
-	}
-	return false;
-}
-
-/* Make room for a half-open connection. */
-static bool ipoib_cm_give_one_up(struct ipoib_cm *cm)
-{
-	struct ipoib_conn *conn, *next;
-	u32 n = 0;
-
-	lockdep_assert_held(&cm->lock);
-	list_for_each_entry_safe(conn, next, &cm->answered, answered)
-		if (ipoib_conn_give_up(conn))
-			return true;
-		else if (++n >= IPOIB_CM_GIVE_UP_LOOK)
-			break;
-	return false;
-}
-
-/* Make room for one more from a LID; from the GID of a request, if it is given. */
-static bool ipoib_cm_lid_give_up(struct ipoib_cm_lid *from,
-				 const struct ipoib_conn *request)
-{
-	struct ipoib_conn *conn, *next;
-
-	list_for_each_entry_safe(conn, next, &from->answered, answered_lid)
-		if ((!request || ipoib_conn_is_of(request, conn)) &&
-		    ipoib_conn_give_up(conn))
-			return true;
-	return false;
-}
-
-/* May the sender of a request have another connection? */
-static int ipoib_cm_peer_may(struct ipoib_cm *cm, const struct ipoib_conn *conn,
-			     struct ipoib_cm_lid *from,
-			     const struct ipoib_cm_limits *limits)
-{
-	struct ipoib_cm_usage use;
-	bool peer;
-	int ret;
-
-	ipoib_cm_use_of(cm, conn, from, &use);
-	ret = ipoib_cm_admit(&use, limits);
-	if (ret != -EAGAIN)
-		return ret;
-	/* Those of a GID are the LID's, too. */
-	peer = use.peer_half_open >= limits->peer_half_open;
-	return ipoib_cm_lid_give_up(from, peer ? conn : NULL) ? 0 : ret;
-}
-
-static int ipoib_conn_add_passive(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-	struct ipoib_cm_limits limits;
-	struct ipoib_cm_lid *from;
-	int ret;
-
-	lockdep_assert_held(&cm->lock);
-	ipoib_cm_get_limits(ipoib_cm_limit(cm->dev), &limits);
-	from = ipoib_cm_find_lid(cm, conn->lid);
-	ret = ipoib_cm_peer_may(cm, conn, from, &limits);
-	if (ret) {
-		cm->stats.limited += ret != -ENOSPC;
-		return ret;
-	}
-	if (cm->num_half_open >= limits.half_open &&
-	    !ipoib_cm_give_one_up(cm)) {
-		cm->stats.half_open_refused++;
-		return -EAGAIN;
-	}
-	ret = ipoib_conn_enter(conn, from);
-	if (ret)
-		return ret;
-	cm->passive++;
-	cm->num_half_open++;
-	conn->from->half_open++;
-	conn->half_open = true;
-	return 0;
-}
-
-/* Into the list, unless the interface goes down or there are too many. */
-static int ipoib_conn_add(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-	int ret = 0;
-
-	spin_lock_bh(&cm->lock);
-	if (!cm->running)
-		ret = -ENETDOWN;
-	else if (ipoib_conn_is_active(conn))
-		cm->active++;
-	else
-		ret = ipoib_conn_add_passive(conn);
-	if (!ret)
-		list_add_tail(&conn->entry, &cm->conns);
-	spin_unlock_bh(&cm->lock);
-	return ret;
-}
 
 static u32 ipoib_cm_private(struct ipoib_dev *dev,
 			    struct ipoib_cm_private *data)
@@ -580,7 +82,7 @@ static u32 ipoib_cm_private(struct ipoib_dev *dev,
 				     IPOIB_CM_CAPS : 0);
 }
 
-/* What both sides are willing to do. */
+/* Record the peer's parameters; use offloads that both sides accept. */
 static void ipoib_conn_set_peer(struct ipoib_conn *conn,
 				const struct ipoib_cm_peer *peer)
 {
@@ -619,7 +121,8 @@ static int ipoib_conn_send_req(struct ipoib_conn *conn)
 	};
 	int ret;
 
-	ret = ipoib_neigh_record(conn->link, &rec, conn->link->failures);
+	ret = ipoib_neigh_record(dev, conn->link, &rec,
+				 conn->link->failures);
 	if (ret)
 		return ret;
 	rec.packet_life_time = min_t(u8, rec.packet_life_time,
@@ -655,14 +158,14 @@ static int ipoib_conn_open(struct ipoib_conn *conn)
 	return 0;
 }
 
-/* A link wants a connection. */
+/* Make a connection object for a link that wants a connection. */
 static struct ipoib_conn *ipoib_link_connect(struct ipoib_link *link)
 {
 	struct ipoib_dev *dev = link->dev;
 	struct sk_buff_head waiting;
 	struct ipoib_conn *conn;
 
-	conn = ipoib_conn_alloc(dev, IPOIB_QP_TX);
+	conn = ipoib_conn_alloc(dev, true);
 	if (conn) {
 		refcount_inc(&link->ref);
 		conn->link = link;
@@ -692,7 +195,7 @@ static struct ipoib_conn *ipoib_link_connect(struct ipoib_link *link)
 	return conn;
 }
 
-/* The peer agreed: the connection can be used. */
+/* REP received: bring the connection up. */
 static int ipoib_conn_establish(struct ipoib_conn *conn)
 {
 	struct ipoib_link *link = conn->link;
@@ -726,41 +229,6 @@ static int ipoib_conn_establish(struct ipoib_conn *conn)
 }
 
 /* ---- accepting ---------------------------------------------------------- */
-
-/* Did the peer of @conn open this other one, too? */
-static bool ipoib_conn_same_peer(const struct ipoib_conn *other,
-				 const struct ipoib_conn *conn)
-{
-	return other != conn && other->state != IPOIB_CONN_CLOSING &&
-	       other->peer.qpn == conn->peer.qpn &&
-	       !memcmp(&other->gid, &conn->gid, sizeof(other->gid));
-}
-
-/*
- * The peer has shown that it got our reply.  Connections that it opened before
- * are closed when they are idle, and at once if there are many.  GID and QPN
- * are what the peer says, but the reply went to its LID: nobody closes what
- * came from another.
- */
-static void ipoib_conn_proven(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-	struct ipoib_conn *old;
-	u32 n = 0;
-
-	spin_lock_bh(&cm->lock);
-	ipoib_conn_settle(conn);
-	hlist_for_each_entry(old, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
-		if (!ipoib_conn_same_peer(old, conn) ||
-		    old->state != IPOIB_CONN_UP)
-			continue;
-		old->superseded = true;
-		if (old->lid == conn->lid && ++n >= IPOIB_CM_KEEP_OLD)
-			ipoib_conn_notify(old, IPOIB_CONN_EV_CLOSE);
-	}
-	spin_unlock_bh(&cm->lock);
-	ipoib_conn_move(conn, IPOIB_CONN_UP);
-}
 
 static int ipoib_conn_send_rep(struct ipoib_conn *conn)
 {
@@ -819,7 +287,7 @@ static void ipoib_conn_refuse(struct ipoib_conn *conn)
 	ib_send_cm_rej(conn->id, IB_CM_REJ_NO_RESOURCES, NULL, 0, NULL, 0);
 }
 
-/* Is a request one that a decent peer of this link sends? */
+/* Well-formed REQ for this P_Key? */
 static int ipoib_cm_check_req(struct ipoib_dev *dev,
 			      const struct ib_cm_event *event,
 			      struct ipoib_cm_peer *peer)
@@ -833,7 +301,7 @@ static int ipoib_cm_check_req(struct ipoib_dev *dev,
 				      IB_CM_REQ_PRIVATE_DATA_SIZE);
 }
 
-/* A request came in.  The CM rejects it if an error is returned. */
+/* REQ received.  If this returns an error, the CM rejects it. */
 static int ipoib_cm_request(struct ib_cm_id *id,
 			    const struct ib_cm_event *event)
 {
@@ -848,7 +316,7 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 		goto err_refuse;
 	}
 	ret = -ENOBUFS;
-	conn = ipoib_conn_alloc(dev, IPOIB_QP_RX);
+	conn = ipoib_conn_alloc(dev, false);
 	if (!conn)
 		goto err_busy;
 	ipoib_conn_set_peer(conn, &peer);
@@ -860,7 +328,7 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 	if (ret) {
 		if (ret == -ENOSPC)
 			net_ratelimited_function(netdev_warn, dev->ndev,
-						 "refused a connection: there are %u already%s\n",
+						 "refused a connection: limit of %u reached%s\n",
 						 ipoib_cm_limit(dev),
 						 dev->port->cm->srq ? "" :
 						 ", see max_nonsrq_conn_qp");
@@ -873,7 +341,7 @@ static int ipoib_cm_request(struct ib_cm_id *id,
 	return 0;
 
 err_busy:
-	/* Half-open ones are soon fewer: let the peer ask more often. */
+	/* Half-open connections soon drop: the peer may retry more often. */
 	ib_send_cm_rej(id, ret == -EAGAIN ? IB_CM_REJ_CONSUMER_DEFINED :
 					    IB_CM_REJ_NO_RESOURCES,
 		       NULL, 0, NULL, 0);
@@ -941,188 +409,7 @@ static int ipoib_conn_handler(struct ib_cm_id *id,
 	return 0;
 }
 
-/* ---- closing ------------------------------------------------------------ */
-
-/*
- * How much a REJ says that a peer takes no connections.  One without a service
- * ID does not listen: it may be down for a moment, or in datagram mode, of
- * which ARP and neighbour discovery tell.  One that gave up a request before it
- * was done with it has too many at the moment.  One that is out of QPs is asked
- * a few times; one with too many half-open connections more often.
- */
-static u32 ipoib_link_refusal(int reason)
-{
-	switch (reason) {
-	case IB_CM_REJ_TIMEOUT:
-	case IB_CM_REJ_STALE_CONN:
-		return 0;
-	case IB_CM_REJ_INVALID_SERVICE_ID:
-	case IB_CM_REJ_CONSUMER_DEFINED:
-		return 1;
-	default:
-		return 2;
-	}
-}
-
-/* Note that the peer of a link refused. */
-static void ipoib_link_rejected(struct ipoib_conn *conn)
-{
-	struct ipoib_link *link = conn->link;
-
-	if (!link)
-		return;
-	spin_lock_bh(&link->lock);
-	link->refused += ipoib_link_refusal(conn->reject);
-	spin_unlock_bh(&link->lock);
-}
-
-/* What becomes of the link of a connection that ends. */
-static void ipoib_link_lose(struct ipoib_conn *conn, bool failed, bool again)
-{
-	struct ipoib_link *link = conn->link;
-	bool young = time_before(jiffies, conn->since + IPOIB_CONN_SHORT);
-	bool was_up = conn->state == IPOIB_CONN_UP;
-
-	spin_lock_bh(&link->lock);
-	WRITE_ONCE(conn->broken, true);
-	if (link->conn != conn)
-		goto unlock;
-	link->conn = NULL;
-	link->caps = 0;
-	if (was_up && !young)
-		link->breaks = 0;
-	if (was_up && !failed) {
-		ipoib_link_move(link, IPOIB_LINK_IDLE);
-	} else if (again && link->breaks < IPOIB_LINK_BREAKS) {
-		/* At once, so that what waits need not be given up. */
-		link->breaks++;
-		ipoib_link_move(link, IPOIB_LINK_WANTED);
-		ipoib_link_notify(link);
-	} else {
-		ipoib_link_failed(link);
-	}
-unlock:
-	spin_unlock_bh(&link->lock);
-}
-
-/* Packets that a connection did not send, and those that waited for it. */
-static void ipoib_conn_requeue(struct ipoib_conn *conn)
-{
-	struct ipoib_link *link = conn->link;
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-	struct sk_buff_head left;
-
-	__skb_queue_head_init(&left);
-	ipoib_rc_purge(conn, &left);
-	cm->stats.requeued += skb_queue_len(&left);
-	spin_lock_bh(&link->lock);
-	if (link->state == IPOIB_LINK_WANTED ||
-	    link->state == IPOIB_LINK_CONNECTING)
-		/* Before what came later, and however much it is. */
-		ipoib_link_return(link, &left);
-	else
-		ipoib_link_take_waiting(link, &left);
-	spin_unlock_bh(&link->lock);
-	if (READ_ONCE(cm->running))
-		ipoib_rc_resend(&left);
-	while (!skb_queue_empty(&left))
-		ipoib_drop(conn->qp.dev->ndev, __skb_dequeue(&left),
-			   SKB_DROP_REASON_NOT_SPECIFIED);
-}
-
-/* QP to ERR, unless it never was able to send or receive. */
-static void ipoib_conn_begin_drain(struct ipoib_conn *conn)
-{
-	if (!conn->qp.live)
-		return;
-	conn->qp.last_wqe = conn->qp.ib->srq ? &conn->last_wqe : NULL;
-	ipoib_drain_begin(&conn->qp);
-}
-
-static void ipoib_conn_destroy_qp(struct ipoib_conn *conn)
-{
-	ipoib_drain_destroy_qp(&conn->qp);
-	ipoib_cq_put(conn->qp.ch, &conn->cqs);
-}
-
-/* From now on the CM's callbacks note what nobody looks at. */
-static void ipoib_conn_reap(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	llist_add(&conn->todo, &cm->reap);
-	queue_work(ipoib_wq, &cm->reap_work);
-}
-
-/* The QP is gone; the CM's handle goes when the management QP lets it. */
-static void ipoib_conn_bury(struct ipoib_conn *conn)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	ipoib_conn_move(conn, IPOIB_CONN_DEAD);
-	spin_lock_bh(&cm->lock);
-	if (ipoib_conn_is_active(conn)) {
-		cm->active--;
-	} else {
-		cm->passive--;
-		ipoib_conn_leave(conn);
-	}
-	spin_unlock_bh(&cm->lock);
-	/* If it is in the list of those with events, they are waited for. */
-	if (!test_and_set_bit(0, &conn->listed))
-		ipoib_conn_reap(conn);
-}
-
-/* Take down all connections of a list at once. */
-static void ipoib_conns_close(struct list_head *list)
-{
-	struct ipoib_drain drain;
-	struct ipoib_conn *conn;
-
-	if (list_empty(list))
-		return;
-	ipoib_drain_init(&drain);
-	list_for_each_entry(conn, list, entry)
-		ipoib_conn_begin_drain(conn);
-	list_for_each_entry(conn, list, entry)
-		ipoib_drain_add(&drain, &conn->qp);
-	ipoib_drain_wait(&drain);
-	list_for_each_entry(conn, list, entry)
-		ipoib_conn_detach_rxq(conn);
-	ipoib_drain_reset(&drain, false);
-	list_for_each_entry(conn, list, entry) {
-		ipoib_conn_destroy_qp(conn);
-		/* What follows may take long, and outlive the port's pools. */
-		ipoib_conn_free_rxq(conn);
-	}
-}
-
 /* ---- the work item ------------------------------------------------------ */
-
-static void ipoib_conn_close(struct ipoib_conn *conn, struct list_head *closing)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	spin_lock_bh(&cm->lock);
-	ipoib_conn_settle(conn);
-	list_move_tail(&conn->entry, closing);
-	spin_unlock_bh(&cm->lock);
-	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
-}
-
-/* Try a connection that could not be opened again, at once or later. */
-static void ipoib_conn_fail(struct ipoib_conn *conn, bool again,
-			    struct list_head *closing)
-{
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-
-	if (ipoib_conn_is_active(conn)) {
-		if (conn->state != IPOIB_CONN_UP)
-			cm->stats.open_failures++;
-		ipoib_link_lose(conn, true, again);
-	}
-	ipoib_conn_close(conn, closing);
-}
 
 static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
 {
@@ -1131,7 +418,7 @@ static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
 	if (ipoib_conn_is_active(conn)) {
 		ret = ipoib_conn_open(conn);
 		if (ret) {
-			ipoib_dbg(conn->qp.dev, "no connection: %pe\n",
+			ipoib_dbg(conn->qp.dev, "can't open a connection: %pe\n",
 				  ERR_PTR(ret));
 			ipoib_conn_fail(conn, false, closing);
 		}
@@ -1143,28 +430,6 @@ static void ipoib_conn_begin(struct ipoib_conn *conn, struct list_head *closing)
 	ipoib_conn_close(conn, closing);
 }
 
-/*
- * The peer answers nothing any more.  What it opened is closed: at once unless
- * it has just been used, else soon unless it goes on to be.  If the peer lives
- * after all, it opens another.
- */
-static void ipoib_conn_peer_died(struct ipoib_conn *conn)
-{
-	unsigned long since = jiffies - IPOIB_CONN_SILENT;
-	struct ipoib_cm *cm = conn->qp.dev->cm;
-	struct ipoib_conn *other;
-
-	spin_lock_bh(&cm->lock);
-	hlist_for_each_entry(other, ipoib_cm_by_gid(cm, &conn->gid), by_gid) {
-		if (!ipoib_conn_same_peer(other, conn))
-			continue;
-		other->superseded = true;
-		if (time_before(READ_ONCE(other->used), since))
-			ipoib_conn_notify(other, IPOIB_CONN_EV_CLOSE);
-	}
-	spin_unlock_bh(&cm->lock);
-}
-
 static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
@@ -1174,27 +439,28 @@ static void ipoib_conn_broke(struct ipoib_conn *conn, struct list_head *closing)
 	ipoib_dbg(conn->qp.dev, "connection %#x broke: %s\n",
 		  conn->qp.ib->qp_num, ib_wc_status_msg(conn->status));
 	if (conn->link && conn->status == IB_WC_RETRY_EXC_ERR) {
-		/* Nobody answers there: the peer may have another LID. */
-		ipoib_neigh_record(conn->link, &rec, true);
+		/* No response: the LID of the peer may have changed. */
+		ipoib_neigh_record(conn->qp.dev, conn->link, &rec, true);
 		ipoib_conn_peer_died(conn);
 	}
 	ipoib_conn_fail(conn, true, closing);
 }
 
-/* The peer confirmed a half-open connection, or it is to be given up. */
+/* A half-open connection was confirmed by its peer, or is to be dropped. */
 static void ipoib_conn_decide(struct ipoib_conn *conn, bool rtu,
 			      struct list_head *closing)
 {
 	if (rtu || ipoib_conn_judge(conn, false) == IPOIB_HALF_OPEN_PROVEN) {
 		ib_cm_notify(conn->id, IB_EVENT_COMM_EST);
 		ipoib_conn_proven(conn);
+		ipoib_conn_move(conn, IPOIB_CONN_UP);
 		return;
 	}
 	conn->qp.dev->cm->stats.half_open_dropped++;
 	ipoib_conn_close(conn, closing);
 }
 
-/* Act on what was noted; the first that ends the connection wins. */
+/* Handle recorded events; the first one that ends the connection wins. */
 static void ipoib_conn_handle(struct ipoib_conn *conn,
 			      struct list_head *closing)
 {
@@ -1206,18 +472,18 @@ static void ipoib_conn_handle(struct ipoib_conn *conn,
 		ipoib_conn_reap(conn);
 		return;
 	}
-	/* Fully ordered: what is noted from here on is listed again. */
+	/* Fully ordered: events set from here on list the connection again. */
 	test_and_clear_bit(0, &conn->listed);
 	events = xchg(&conn->events, 0);
 
 	if (events & BIT(IPOIB_CONN_EV_CLOSE)) {
 		if (active)
-			ipoib_link_lose(conn, false, false);
+			ipoib_conn_lose_link(conn, false, false);
 		ipoib_conn_close(conn, closing);
 	} else if (events & BIT(IPOIB_CONN_EV_REJ)) {
 		cm->stats.rejected++;
-		ipoib_link_rejected(conn);
-		/* With another QP a stale connection is none. */
+		ipoib_conn_note_refusal(conn);
+		/* Retrying with a new QP clears a stale-connection reject. */
 		ipoib_conn_fail(conn, conn->reject == IB_CM_REJ_STALE_CONN,
 				closing);
 	} else if (events & BIT(IPOIB_CONN_EV_TIMEOUT)) {
@@ -1225,7 +491,7 @@ static void ipoib_conn_handle(struct ipoib_conn *conn,
 	} else if (events & BIT(IPOIB_CONN_EV_DREQ)) {
 		cm->stats.closed_by_peer++;
 		if (active)
-			ipoib_link_lose(conn, false, false);
+			ipoib_conn_lose_link(conn, false, false);
 		ipoib_conn_close(conn, closing);
 	} else if (events & BIT(IPOIB_CONN_EV_BROKEN)) {
 		ipoib_conn_broke(conn, closing);
@@ -1272,31 +538,6 @@ static void ipoib_cm_handle_links(struct ipoib_cm *cm,
 	}
 }
 
-/* Has nothing been sent for long although there is something to send? */
-static bool ipoib_conn_stalled(struct ipoib_conn *conn)
-{
-	u32 tail = READ_ONCE(conn->tail);
-
-	if (!ipoib_conn_is_active(conn) || conn->state != IPOIB_CONN_UP)
-		return false;
-	if (tail != conn->seen_tail || tail == READ_ONCE(conn->head)) {
-		conn->seen_tail = tail;
-		conn->seen_at = jiffies;
-	}
-	return time_after(jiffies, conn->seen_at + IPOIB_CONN_STALL);
-}
-
-static bool ipoib_conn_idle(const struct ipoib_conn *conn)
-{
-	unsigned long limit = READ_ONCE(ipoib_conn_idle_secs) * HZ;
-
-	if (conn->state != IPOIB_CONN_UP)
-		return false;
-	if (conn->superseded)
-		limit = IPOIB_CONN_GRACE;
-	return limit && time_after(jiffies, READ_ONCE(conn->used) + limit);
-}
-
 static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 {
 	enum ipoib_half_open fate = ipoib_conn_judge(conn, false);
@@ -1309,7 +550,7 @@ static void ipoib_conn_check_proof(struct ipoib_conn *conn)
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_GIVE_UP);
 }
 
-/* Once in a while: who stands still, who is not needed? */
+/* Periodically: close stalled and idle connections. */
 static void ipoib_cm_check(struct ipoib_cm *cm)
 {
 	struct ipoib_conn *conn;
@@ -1329,8 +570,8 @@ static void ipoib_cm_check(struct ipoib_cm *cm)
 }
 
 /*
- * Look at all connections if it is time to, not whenever something happens to
- * one of them: are there any left?
+ * Check all connections, but only every IPOIB_CONN_CHECK, not on each event.
+ * Return: true if any are left.
  */
 static bool ipoib_cm_check_due(struct ipoib_cm *cm)
 {
@@ -1359,7 +600,7 @@ static void ipoib_cm_close_all(struct ipoib_cm *cm)
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 }
 
-/* Are there connections left? */
+/* Run the work item once.  Return: true if any connections are left. */
 static bool ipoib_cm_run(struct ipoib_cm *cm)
 {
 	unsigned int noio = memalloc_noio_save();
@@ -1377,7 +618,7 @@ static bool ipoib_cm_run(struct ipoib_cm *cm)
 		list_del_init(&conn->entry);
 		if (conn->link)
 			ipoib_conn_requeue(conn);
-		ipoib_conn_bury(conn);
+		ipoib_conn_retire(conn);
 	}
 	left = ipoib_cm_check_due(cm);
 	mutex_unlock(&cm->run);
@@ -1390,139 +631,13 @@ static void ipoib_cm_work(struct work_struct *work)
 	ipoib_cm_run(container_of(work, struct ipoib_cm, work.work));
 }
 
-static void ipoib_cm_reap(struct ipoib_cm *cm)
-{
-	struct llist_node *list = llist_del_all(&cm->reap);
-	struct ipoib_conn *conn, *next;
-
-	llist_for_each_entry_safe(conn, next, list, todo) {
-		if (conn->id)
-			ib_destroy_cm_id(conn->id);
-		ipoib_conn_free(conn);
-	}
-}
-
-static void ipoib_cm_reap_work(struct work_struct *work)
-{
-	ipoib_cm_reap(container_of(work, struct ipoib_cm, reap_work));
-}
-
-static void ipoib_pmtu_send(struct sk_buff *skb)
-{
-	u32 mtu = *ipoib_pmtu_cb(skb);
-
-	if (skb->protocol == htons(ETH_P_IPV6))
-		icmpv6_ndo_send(skb, ICMPV6_PKT_TOOBIG, 0, mtu);
-	else if (skb->protocol == htons(ETH_P_IP) &&
-		 ip_hdr(skb)->frag_off & htons(IP_DF))
-		icmp_ndo_send(skb, ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED,
-			      htonl(mtu));
-	kfree_skb_reason(skb, SKB_DROP_REASON_PKT_TOO_BIG);
-}
-
-static void ipoib_pmtu_work(struct work_struct *work)
-{
-	struct ipoib_cm *cm = container_of(work, struct ipoib_cm, pmtu_work);
-	struct sk_buff *skb;
-
-	while ((skb = skb_dequeue(&cm->pmtu)))
-		ipoib_pmtu_send(skb);
-}
-
-/* ---- links -------------------------------------------------------------- */
-
-/**
- * ipoib_link_create - a neighbour that takes connections
- * @dev: interface in connected mode
- * @neigh: neighbour, not in the table yet
- *
- * Context: path_lock held.
- * Return: link or NULL
- */
-struct ipoib_link *ipoib_link_create(struct ipoib_dev *dev,
-				     struct ipoib_neigh *neigh)
-{
-	struct ipoib_link *link;
-
-	lockdep_assert_held(&dev->port->path_lock);
-	link = kzalloc_obj(*link, GFP_ATOMIC);
-	if (!link)
-		return NULL;
-	spin_lock_init(&link->lock);
-	refcount_set(&link->ref, 1);
-	link->dev = dev;
-	link->neigh = neigh;
-	memcpy(link->addr, neigh->addr, INFINIBAND_ALEN);
-	__skb_queue_head_init(&link->waiting);
-	return link;
-}
-
-/**
- * ipoib_link_destroy - the neighbour goes
- * @link: its link; senders may still look at it under RCU
- *
- * Context: path_lock held.
- */
-void ipoib_link_destroy(struct ipoib_link *link)
-{
-	struct sk_buff_head drop;
-
-	lockdep_assert_held(&link->dev->port->path_lock);
-	__skb_queue_head_init(&drop);
-	link->neigh = NULL;
-	spin_lock(&link->lock);
-	link->dead = true;
-	ipoib_link_take_waiting(link, &drop);
-	if (link->conn)
-		ipoib_conn_notify(link->conn, IPOIB_CONN_EV_CLOSE);
-	spin_unlock(&link->lock);
-	while (!skb_queue_empty(&drop))
-		ipoib_drop(link->dev->ndev, __skb_dequeue(&drop),
-			   SKB_DROP_REASON_NEIGH_FAILED);
-	ipoib_link_put(link);
-}
-
-/**
- * ipoib_link_heard - the peer of a link is there
- * @link: link
- * @moved: it was not heard from where we would ask it
- *
- * A peer announces itself when it comes up.  Then the rest of a long back-off
- * is cut short, and it is asked again, but not more often than after a first
- * failure: whoever says that it is there need not be the peer.
- *
- * Context: BHs disabled, RCU.
- */
-void ipoib_link_heard(struct ipoib_link *link, bool moved)
-{
-	unsigned long soon;
-
-	if (READ_ONCE(link->state) != IPOIB_LINK_BACKOFF)
-		return;
-	spin_lock(&link->lock);
-	soon = ipoib_link_heard_delay(jiffies, link->failed,
-				      READ_ONCE(link->dev->ud.lid), moved);
-	if (link->state == IPOIB_LINK_BACKOFF && time_after(link->retry, soon))
-		link->retry = soon;
-	spin_unlock(&link->lock);
-}
-
-/**
- * ipoib_link_is_up - does a neighbour have a connection?
- * @link: its link; kept by RCU or path_lock
- */
-bool ipoib_link_is_up(const struct ipoib_link *link)
-{
-	return READ_ONCE(link->state) == IPOIB_LINK_UP;
-}
-
 /* ---- interface ---------------------------------------------------------- */
 
 /**
  * ipoib_cm_init - prepare an interface for connected mode
  * @dev: interface
  *
- * Costs next to nothing; what connections need is made when they are.
+ * Cheap: what connections need is allocated by ipoib_cm_enable() and with each.
  *
  * Return: 0 or -ENOMEM
  */
@@ -1533,6 +648,10 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	cm = kzalloc_obj(*cm);
 	if (!cm)
 		return -ENOMEM;
+	if (ipoib_pmtu_init(dev)) {
+		kfree(cm);
+		return -ENOMEM;
+	}
 	cm->dev = dev;
 	refcount_set(&cm->users, 1);
 	init_completion(&cm->unused);
@@ -1545,10 +664,8 @@ int ipoib_cm_init(struct ipoib_dev *dev)
 	init_llist_head(&cm->todo);
 	init_llist_head(&cm->links);
 	init_llist_head(&cm->reap);
-	skb_queue_head_init(&cm->pmtu);
 	INIT_DELAYED_WORK(&cm->work, ipoib_cm_work);
 	INIT_WORK(&cm->reap_work, ipoib_cm_reap_work);
-	INIT_WORK(&cm->pmtu_work, ipoib_pmtu_work);
 	dev->cm = cm;
 	return 0;
 }
@@ -1561,60 +678,26 @@ void ipoib_cm_exit(struct ipoib_dev *dev)
 {
 	struct ipoib_cm *cm = dev->cm;
 
-	cancel_work_sync(&cm->pmtu_work);
-	skb_queue_purge(&cm->pmtu);
 	/*
-	 * A callback of the CM may be about to list its connection: then it
-	 * starts the work item afterwards, which has the connection freed.
-	 * After the last one was freed there are no callbacks.
+	 * A CM callback may be about to queue its connection.  It then starts
+	 * the work item, which has the connection freed.  Once the last
+	 * connection is freed, there are no more callbacks.
 	 */
 	ipoib_cm_kick(cm);
 	ipoib_cm_put(cm);
 	wait_for_completion(&cm->unused);
 	cancel_work_sync(&cm->reap_work);
 	cancel_delayed_work_sync(&cm->work);
-	/* Links that were left */
+	/* Handle links that are still queued. */
 	ipoib_cm_run(cm);
 	WARN_ON_ONCE(!list_empty(&cm->conns));
 	kfree(cm);
 	dev->cm = NULL;
+	ipoib_pmtu_exit(dev);
 }
 
 /**
- * ipoib_txq_connect - give a transmit queue what it takes to use connections
- * @txq: queue, of an interface that is not in connected mode yet or not in use
- *
- * It stays until the queue goes.
- *
- * Return: false if there is no memory
- */
-bool ipoib_txq_connect(struct ipoib_txq *txq)
-{
-	if (!txq->rc)
-		txq->rc = kzalloc_obj(*txq->rc);
-	return txq->rc;
-}
-
-static int ipoib_cm_make_peers(struct ipoib_cm *cm)
-{
-	struct ipoib_cm_peers *peers;
-
-	peers = kvzalloc_objs(*peers, 1);
-	if (!peers)
-		return -ENOMEM;
-	peers->seed = get_random_u32();
-	cm->peers = peers;
-	return 0;
-}
-
-static void ipoib_cm_free_peers(struct ipoib_cm *cm)
-{
-	kvfree(cm->peers);
-	cm->peers = NULL;
-}
-
-/**
- * ipoib_cm_enable - get what connected mode needs
+ * ipoib_cm_enable - allocate what connected mode needs
  * @dev: interface
  *
  * Context: rtnl.
@@ -1625,8 +708,8 @@ int ipoib_cm_enable(struct ipoib_dev *dev)
 	int ret;
 	u32 i;
 
-	for (i = 0; i < dev->ud.num_txqs; i++)
-		if (!ipoib_txq_connect(dev->ud.txqs[i]))
+	for (i = 0; i < dev->num_txqs; i++)
+		if (!ipoib_txq_connect(dev->txqs[i]))
 			return -ENOMEM;
 	ret = ipoib_cm_make_peers(dev->cm);
 	if (ret)
@@ -1650,12 +733,12 @@ void ipoib_cm_disable(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_cm_start - take connections
- * @dev: interface in connected mode whose channel and datagram QP run; may do so
- *	already
+ * ipoib_cm_start - start to open and accept connections
+ * @dev: interface in connected mode whose channel and datagram QP are running;
+ *	may have been started already
  *
  * Context: process, ipoib_dev.lock held.
- * Return: 0 or -errno: then peers are refused by the CM
+ * Return: 0 or -errno, in which case the CM rejects requests from peers
  */
 int ipoib_cm_start(struct ipoib_dev *dev)
 {
@@ -1682,24 +765,11 @@ int ipoib_cm_start(struct ipoib_dev *dev)
 	return 0;
 }
 
-/* Nothing is posted any more; the QP, if there is one, comes to its end. */
-static void ipoib_conn_stop_begin(struct ipoib_conn *conn)
-{
-	struct ipoib_link *link = conn->link;
-
-	if (link) {
-		spin_lock_bh(&link->lock);
-		WRITE_ONCE(conn->broken, true);
-		spin_unlock_bh(&link->lock);
-	}
-	ipoib_conn_begin_drain(conn);
-}
-
 /**
- * ipoib_cm_stop_begin - take no connections, have all come to their end
- * @dev: interface, its channel running; does nothing if it takes none
+ * ipoib_cm_stop_begin - take no more connections and start to close all
+ * @dev: interface whose channel is running; no effect unless it was started
  *
- * To be followed by ipoib_cm_stop(), which then has less to wait for.
+ * To be followed by ipoib_cm_stop(), which then waits for less.
  *
  * Context: process, ipoib_dev.lock held.
  */
@@ -1718,7 +788,7 @@ void ipoib_cm_stop_begin(struct ipoib_dev *dev)
 	spin_lock_bh(&cm->lock);
 	WRITE_ONCE(cm->running, false);
 	spin_unlock_bh(&cm->lock);
-	/* None is added any more. */
+	/* No connection is added from here on. */
 	ipoib_cm_for_each(conn, cm) {
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_CLOSE);
 		ipoib_conn_stop_begin(conn);
@@ -1728,9 +798,9 @@ void ipoib_cm_stop_begin(struct ipoib_dev *dev)
 
 /**
  * ipoib_cm_stop - close all connections and take no more
- * @dev: interface whose neighbours have been forgotten, its channel running
+ * @dev: interface whose neighbours have been removed, its channel running
  *
- * Waits for the HCA, a second at most, not for any peer.
+ * Waits for the HCA, a second at most, but not for any peer.
  *
  * Context: process, ipoib_dev.lock held.
  */
@@ -1740,15 +810,15 @@ void ipoib_cm_stop(struct ipoib_dev *dev)
 
 	ipoib_cm_stop_begin(dev);
 	/*
-	 * Not flushed: the workqueue has work that wants rtnl, too.  A callback
-	 * may be about to list its connection, for which the close waits then.
+	 * Don't flush: the workqueue has work that takes rtnl, too.  A callback
+	 * may be about to queue its connection; this waits for it.
 	 */
 	while (ipoib_cm_run(cm))
 		usleep_range(100, 1000);
 }
 
 /**
- * ipoib_cm_offload - does the interface offer peers to leave things out?
+ * ipoib_cm_offload - does the interface offer offloads to its peers?
  * @dev: interface
  */
 bool ipoib_cm_offload(struct ipoib_dev *dev)
@@ -1757,9 +827,9 @@ bool ipoib_cm_offload(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_cm_set_offload - offer peers to leave checksums and segmentation out
+ * ipoib_cm_set_offload - offer peers to omit checksums and segmentation
  * @dev: interface
- * @on: or not
+ * @on: new setting, different from the current one
  *
  * Connections are closed, and opened again with the next packets.
  *
@@ -1769,17 +839,13 @@ void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on)
 {
 	struct ipoib_cm *cm = dev->cm;
 
-	if (cm->offload == on)
-		return;
 	WRITE_ONCE(cm->offload, on);
-	/* By the work item: it may be waiting for the HCA, which we are not to. */
+	/* Left to the work item, which may wait for the HCA; this must not. */
 	set_bit(0, &cm->renew);
 	ipoib_cm_kick(cm);
-	if (dev->connected)
-		ipoib_dev_update_features(dev);
 }
 
-/* ---- what is shown ------------------------------------------------------ */
+/* ---- counters and debugfs ----------------------------------------------- */
 
 static const char ipoib_cm_stat_names[IPOIB_CM_STATS][ETH_GSTRING_LEN] = {
 	"conn_active", "conn_passive", "conn_opened", "conn_accepted",
@@ -1793,7 +859,7 @@ static const char ipoib_cm_stat_names[IPOIB_CM_STATS][ETH_GSTRING_LEN] = {
 
 /**
  * ipoib_cm_get_stat_names - names of the counters
- * @data: room for IPOIB_CM_STATS of them
+ * @data: buffer for IPOIB_CM_STATS names
  */
 void ipoib_cm_get_stat_names(u8 *data)
 {
@@ -1803,7 +869,7 @@ void ipoib_cm_get_stat_names(u8 *data)
 /**
  * ipoib_cm_get_stats - counters, in the order of ipoib_cm_stat_names
  * @dev: interface
- * @data: IPOIB_CM_STATS values
+ * @data: buffer for IPOIB_CM_STATS values
  */
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
 {
@@ -1825,7 +891,7 @@ void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data)
 	*data++ = s->requeued;
 	*data++ = atomic64_read(&s->waiting_dropped);
 	*data++ = s->bad;
-	*data++ = atomic64_read(&s->pmtu);
+	*data++ = ipoib_pmtu_signalled(dev);
 	*data++ = READ_ONCE(cm->num_half_open);
 	*data++ = s->half_open_dropped;
 	*data++ = s->limited;
@@ -1842,7 +908,7 @@ int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
 	struct ipoib_cm *cm = dev->cm;
 	struct ipoib_conn *conn;
 
-	/* The work item may be waiting for the HCA, and the reader has had enough. */
+	/* The work item may be waiting for the HCA: let the reader give up. */
 	if (mutex_lock_interruptible(&cm->run))
 		return -ERESTARTSYS;
 	ipoib_cm_for_each(conn, cm) {

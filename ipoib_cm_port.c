@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the connections of a port share: receives
+ * Receiving, shared by the connections of a port
  *
- * A message has up to 64 KiB.  Its first piece becomes the linear part of an
- * skb, as with datagrams; the others are pages of it.  Connections that peers
- * opened are spread over the port's channels.  Those of a channel take their
- * receives from one SRQ, which is filled when there is the first of them and
- * grows when much of it is taken at once.  An HCA without SRQ has a queue for
- * each connection, which starts small and grows the same way.
+ * A message is up to 64 KiB long.  Its first buffer becomes the linear part of
+ * an skb, as with datagrams; the others become page fragments.  Connections
+ * that peers opened are spread over the port's channels.  Those of a channel
+ * take their receives from one SRQ, which is filled for the first of them and
+ * grows when many receives are in use at once.  With an HCA without SRQ, each
+ * connection has its own queue, which starts small and grows the same way.
  *
  * Objects: struct ipoib_cm_port, struct ipoib_cm_rx, struct ipoib_conn.rxq.
  * Lock: ipoib_port.lock for the users of the first two.
@@ -15,16 +15,20 @@
 #include <linux/sizes.h>
 #include <net/page_pool/helpers.h>
 
-#include "ipoib.h"
-#include "ipoib_cm.h"
+#include "ipoib_channel.h"
+#include "ipoib_cm_internal.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
+#include "ipoib_rx.h"
 
 #define IPOIB_RC_PAD		IPOIB_PAD(IPOIB_ENCAP_LEN)
-#define IPOIB_RC_HEAD		4096	/* first buffer, all in all */
-#define IPOIB_RC_SRQ_FIRST	16	/* receives that an SRQ starts with */
-#define IPOIB_RC_RXQ_FIRST	6	/* and a queue of a connection's own */
-#define IPOIB_RC_POOL		SZ_4M	/* kept for other messages */
+#define IPOIB_RC_HEAD		4096	/* size of the first buffer */
+#define IPOIB_RC_SRQ_FIRST	16	/* initial receives of an SRQ */
+#define IPOIB_RC_RXQ_FIRST	6	/* and of a connection's own queue */
+#define IPOIB_RC_POOL		SZ_4M	/* kept for reuse */
 
-/* Single pages that the place of the large ones takes, 0 if there is no need. */
+/* Single pages to replace the large buffers; 0 if not needed or too many. */
 static u32 ipoib_cm_rx_pages(const struct ipoib_rx_format *format, u32 max_sge)
 {
 	u32 pages = DIV_ROUND_UP(format->total - format->len[0], PAGE_SIZE);
@@ -37,7 +41,7 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge, bool srq)
 	struct ipoib_rx_format *format = &rx->format;
 	u32 large, i;
 
-	/* In front of the packet stands a link-layer address. */
+	/* The pad leaves room for a link-layer address. */
 	BUILD_BUG_ON(IPOIB_RC_PAD >= NET_SKB_PAD);
 	BUILD_BUG_ON(IPOIB_RC_PAD < INFINIBAND_ALEN);
 	BUILD_BUG_ON(IPOIB_RX_PAGES > MAX_SKB_FRAGS);
@@ -55,7 +59,7 @@ static void ipoib_cm_rx_format(struct ipoib_cm_rx *rx, u32 max_sge, bool srq)
 	}
 	format->total = min_t(u32, format->total, IPOIB_CM_MSG_MAX);
 	format->cut = format->num == IPOIB_RX_BUFS;
-	/* A queue of a connection's own would be much longer for that. */
+	/* Not for a connection's own queue: it would get much larger. */
 	if (srq && format->num > 1)
 		format->pages = ipoib_cm_rx_pages(format, max_sge);
 }
@@ -86,14 +90,14 @@ static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
 	return 0;
 }
 
-/* Take a receive queue away from the channel's NAPI, which pauses, for good. */
+/* Detach a receive queue for good from the channel's NAPI, which is paused. */
 static void ipoib_rxq_detach(struct ipoib_rxq *rxq)
 {
 	list_del_init(&rxq->dirty);
 	rxq->size = 0;	/* a late completion finds no slot */
 }
 
-/* The NAPI that a page pool belongs to has to stand still when it goes. */
+/* The NAPI that a page pool belongs to must be paused to destroy it. */
 static void ipoib_cm_rx_destroy(struct ipoib_cm_rx *rx)
 {
 	WARN_ON_ONCE(rx->conns);
@@ -139,7 +143,7 @@ static struct ipoib_cm_rx *ipoib_cm_rx_create(struct ipoib_channel *ch,
 	return rx;
 }
 
-/* With the first channel it shows what the HCA can do. */
+/* Creating the first channel's SRQ shows whether the HCA can do it. */
 static struct ipoib_cm_port *ipoib_cm_port_create(struct ipoib_port *port)
 {
 	const struct ib_device_attr *attrs = &port->ca->attrs;
@@ -179,7 +183,7 @@ static void ipoib_cm_port_destroy(struct ipoib_cm_port *cm)
 }
 
 /**
- * ipoib_cm_port_get - an interface is to take connections
+ * ipoib_cm_port_get - prepare a port for an interface in connected mode
  * @port: port
  *
  * Context: process; takes the port's lock.
@@ -224,7 +228,7 @@ static u32 ipoib_cm_load(const struct ipoib_cm_port *cm, u32 index)
 	return cm->rx[index] ? cm->rx[index]->conns : 0;
 }
 
-/* Where the fewest connections receive, or in the first channel after all. */
+/* The channel with the fewest connections; the first one if that fails. */
 static struct ipoib_cm_rx *ipoib_cm_rx_get(struct ipoib_port *port)
 {
 	struct ipoib_cm_port *cm = port->cm;
@@ -259,10 +263,10 @@ static void ipoib_cm_rx_put(struct ipoib_cm_rx *rx)
 }
 
 /**
- * ipoib_conn_create_rxq - find the receives of a connection that a peer opens
+ * ipoib_conn_create_rxq - set up receiving for a connection that a peer opens
  * @conn: connection, without a QP yet
  *
- * A queue of its own still has to be filled when there is the QP.
+ * A queue of its own must be filled once the QP exists.
  *
  * Return: 0 or -ENOMEM
  */
@@ -298,7 +302,7 @@ int ipoib_conn_create_rxq(struct ipoib_conn *conn)
 
 /**
  * ipoib_conn_detach_rxq - stop refilling a connection's own receive queue
- * @conn: connection whose QP is about to go
+ * @conn: connection whose QP is about to be destroyed
  */
 void ipoib_conn_detach_rxq(struct ipoib_conn *conn)
 {
@@ -315,7 +319,7 @@ void ipoib_conn_detach_rxq(struct ipoib_conn *conn)
 
 /**
  * ipoib_conn_free_rxq - undo ipoib_conn_create_rxq()
- * @conn: connection whose QP is gone, or was never made
+ * @conn: connection whose QP is gone, or was never created
  */
 void ipoib_conn_free_rxq(struct ipoib_conn *conn)
 {
@@ -331,7 +335,7 @@ void ipoib_conn_free_rxq(struct ipoib_conn *conn)
 }
 
 /**
- * ipoib_conn_fill_rxq - have receives posted before the peer may send
+ * ipoib_conn_fill_rxq - post receives before the peer may send
  * @conn: connection with a QP
  *
  * Context: process.
@@ -345,6 +349,6 @@ int ipoib_conn_fill_rxq(struct ipoib_conn *conn)
 		conn->rxq->qp = conn->qp.ib;
 	else if (READ_ONCE(rxq->nfree) < rxq->used)
 		return 0;
-	ipoib_rxq_fill(rxq);
+	ipoib_channel_fill_rxq(rxq);
 	return READ_ONCE(rxq->nfree) < rxq->used ? 0 : -ENOMEM;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interface: its state, and what happens to it
+ * Interface: state and events
  *
- * An interface is open when the administrator says so, and up when HCA and
- * fabric let it be.  What lies between is a state (enum ipoib_dev_state), which
- * one function moves by a table.  Whatever fails on the way up ends in BROKEN:
- * everything is down, so that each command works as on an interface that waits
- * for its P_Key, and the way up is tried again, with growing delays, as long as
- * the interface is open.
+ * An interface is open from ndo_open to ndo_stop, and up while open when HCA
+ * and fabric allow it.  The steps in between are states (enum ipoib_dev_state);
+ * one function changes them, following a table.  A failure on the way up leads
+ * to BROKEN: everything is down, so that each command works as on an interface
+ * that waits for its P_Key, and bringing it up is retried, with growing delays,
+ * as long as the interface is open.
  *
- * News from elsewhere (the HCA, a join that succeeded, a QP that failed) comes as
- * bits of enum ipoib_event; a work item of the interface acts on them.  What it
- * can't do now for want of an answer it does again later (ipoib_dev.again).
+ * Events from elsewhere (the HCA, a join that succeeded, a QP that failed) come
+ * as bits of enum ipoib_event and are handled by a work item of the interface.
+ * If that fails for now, it is retried later (ipoib_dev.again).
  *
- * Locks: ipoib_dev.lock for all of it; link_work takes rtnl and then that.
+ * Locks: ipoib_dev.lock for all of it; link_work takes rtnl first.
  */
 #include <linux/netdevice.h>
 #include <linux/random.h>
@@ -23,11 +23,21 @@
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
+#include "ipoib_channel.h"
+#include "ipoib_cm.h"
+#include "ipoib_dev.h"
+#include "ipoib_multicast.h"
+#include "ipoib_neigh.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_rules.h"
 #include "ipoib_trace.h"
+#include "ipoib_tx.h"
+#include "ipoib_ud.h"
 
 /* ---- states ------------------------------------------------------------- */
 
-/* Name of a state, and where it may go: bits */
+/* Names of the states, and bits of those that may follow */
 static const struct {
 	const char *name;
 	u8 moves;
@@ -51,18 +61,18 @@ const char *ipoib_dev_state_name(enum ipoib_dev_state state)
 	return ipoib_dev_states[state].name;
 }
 
-/* The only place that changes the state, and the senders' copy of it. */
+/* The only place that changes the state and the hot path's copy of it. */
 static void ipoib_dev_move(struct ipoib_dev *dev, enum ipoib_dev_state to)
 {
 	lockdep_assert_held(&dev->lock);
 	WARN_ON_ONCE(!(ipoib_dev_states[dev->state].moves & BIT(to)));
 	trace_ipoib_dev_state(dev, dev->state, to);
 	WRITE_ONCE(dev->state, to);
-	WRITE_ONCE(dev->ud.running, to == IPOIB_DEV_UP);
+	WRITE_ONCE(dev->running, to == IPOIB_DEV_UP);
 }
 
 /**
- * ipoib_dev_is_up - is everything there that an interface has while it is up?
+ * ipoib_dev_is_up - is the interface in state UP?
  * @dev: interface
  *
  * Context: process, @dev->lock held.
@@ -73,7 +83,7 @@ bool ipoib_dev_is_up(const struct ipoib_dev *dev)
 	return dev->state == IPOIB_DEV_UP;
 }
 
-/* Has the administrator opened it, and not closed it again? */
+/* True if the administrator has opened it and not closed it again. */
 static bool ipoib_dev_is_open(const struct ipoib_dev *dev)
 {
 	lockdep_assert_held(&dev->lock);
@@ -81,7 +91,7 @@ static bool ipoib_dev_is_open(const struct ipoib_dev *dev)
 	       dev->state != IPOIB_DEV_STOPPING;
 }
 
-/* ---- once more, later --------------------------------------------------- */
+/* ---- retries ------------------------------------------------------------ */
 
 static void ipoib_dev_schedule(struct ipoib_dev *dev)
 {
@@ -92,12 +102,12 @@ static void ipoib_dev_schedule(struct ipoib_dev *dev)
 	mod_delayed_work(ipoib_wq, &dev->work,
 			 time_after(dev->again_at, now) ?
 			 dev->again_at - now : 0);
-	/* An event sets its bit before it starts the work: one of us does. */
+	/* An event sets its bit, then queues the work: don't delay it. */
 	if (READ_ONCE(dev->events))
 		mod_delayed_work(ipoib_wq, &dev->work, 0);
 }
 
-/* What could not be done is to be handled once more. */
+/* Schedule an event that could not be handled for a retry. */
 static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
 {
 	unsigned long delay = ipoib_dev_delay(dev->failures);
@@ -112,7 +122,7 @@ static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
 	ipoib_dev_schedule(dev);
 }
 
-/* Has the time come?  Then what is it? */
+/* Events whose retry is due; they are taken off the list. */
 static unsigned long ipoib_dev_take_again(struct ipoib_dev *dev)
 {
 	unsigned long bits = dev->again;
@@ -126,52 +136,34 @@ static unsigned long ipoib_dev_take_again(struct ipoib_dev *dev)
 
 /* ---- port state, address, link ------------------------------------------ */
 
-/**
- * ipoib_dev_event - have the interface's work item handle something
- * @dev: interface
- * @ev: what
- *
- * Context: any.
- */
-void ipoib_dev_event(struct ipoib_dev *dev, enum ipoib_event ev)
-{
-	set_bit(ev, &dev->events);
-	mod_delayed_work(ipoib_wq, &dev->work, 0);
-}
-
-/* Read port state and GID; has the GID changed? */
+/* Read port state and GID; true if the GID has changed. */
 static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 {
 	struct ipoib_port *port = dev->port;
 	struct ib_port_attr attr;
 	union ib_gid gid;
-	bool changed;
 	int active;
 
 	lockdep_assert_held(&dev->lock);
 	active = ipoib_port_active(port, &attr);
 	if (active < 0) {
-		/* Not known is not down: as it was, until it can be read. */
+		/* Unknown is not down: keep the state until it can be read. */
 		ipoib_dev_try_again(dev, IPOIB_EV_PORT);
 		return false;
 	}
 	dev->port_up = active;
-	WRITE_ONCE(dev->ud.lid, attr.lid);
+	WRITE_ONCE(dev->lid, attr.lid);
 	if (rdma_query_gid(port->ca, port->num, 0, &gid))
 		return false;
 	if (dev->guid)
 		gid.global.interface_id = dev->guid;
-	spin_lock_bh(&port->path_lock);
-	changed = memcmp(&gid, &dev->local_gid, sizeof(gid));
-	dev->local_gid = gid;
-	spin_unlock_bh(&port->path_lock);
-	return changed;
+	return ipoib_neigh_set_gid(dev, &gid);
 }
 
 /**
  * ipoib_dev_fill_addr - the link-layer address that an interface should have
  * @dev: interface
- * @addr: result, INFINIBAND_ALEN octets
+ * @addr: result, INFINIBAND_ALEN bytes
  */
 void ipoib_dev_fill_addr(const struct ipoib_dev *dev, u8 *addr)
 {
@@ -180,8 +172,8 @@ void ipoib_dev_fill_addr(const struct ipoib_dev *dev, u8 *addr)
 }
 
 /*
- * Before the net_device is registered, which may fail, nobody waits for
- * references on it.
+ * Before the net_device is registered, which may fail, nothing would wait for
+ * the reference on it.
  */
 static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
 {
@@ -201,15 +193,15 @@ static void ipoib_dev_queue_link_work(struct ipoib_dev *dev)
  */
 u32 ipoib_dev_mtu(const struct ipoib_dev *dev)
 {
-	/* In connected mode it is the neighbours that limit it. */
+	/* In connected mode the limit is per neighbour. */
 	if (dev->connected)
 		return dev->admin_mtu;
 	return ipoib_mtu(READ_ONCE(dev->mcast_mtu), dev->admin_mtu);
 }
 
 /*
- * The carrier is turned on here only, and off under the same lock, so that a
- * port that goes down meanwhile is not forgotten.
+ * The carrier is turned on only here, and off under the same lock, so that a
+ * port that goes down meanwhile is not missed.
  */
 static bool ipoib_dev_carrier_on(struct ipoib_dev *dev)
 {
@@ -230,9 +222,9 @@ static void ipoib_dev_carrier_off(struct ipoib_dev *dev)
 }
 
 /*
- * The stack has put the P_Key of the broadcast address into its multicast
- * addresses, and finds them again only while that is the same.  So it takes
- * them off its list before, and puts them back mapped anew.
+ * The stack has copied the P_Key of the broadcast address into its multicast
+ * addresses, and finds them only while that P_Key stays the same.  So have it
+ * remove them before the change, and add them back, mapped anew, afterwards.
  */
 static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
 {
@@ -248,8 +240,8 @@ static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
 	memcpy(ndev->broadcast, addr, sizeof(addr));
 	call_netdevice_notifiers(NETDEV_POST_TYPE_CHANGE, ndev);
 	/*
-	 * This is another link: whom the stack knew on the old one it learns
-	 * anew.  Said here, since linkwatch may come when the carrier is back.
+	 * This is another link: neighbours have to be learned anew.  Notified
+	 * here, since linkwatch may run only after the carrier is back.
 	 */
 	if (!netif_carrier_ok(ndev))
 		netdev_state_change(ndev);
@@ -278,7 +270,7 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 	if (mtu != ndev->mtu) {
 		dev->setting_mtu = true;
 		if (dev_set_mtu(ndev, mtu))
-			netdev_warn(ndev, "MTU can't be set to %u\n", mtu);
+			netdev_warn(ndev, "can't set the MTU to %u\n", mtu);
 		dev->setting_mtu = false;
 	}
 	if (ipoib_dev_carrier_on(dev) && xchg(&dev->announce, false))
@@ -303,10 +295,10 @@ static void ipoib_dev_link_work(struct work_struct *work)
 /* ---- up and down -------------------------------------------------------- */
 
 /**
- * ipoib_dev_listen - have peers open connections
+ * ipoib_dev_listen - let peers open connections
  * @dev: interface in connected mode that is up
  *
- * If it can't be it is tried again.
+ * Retried later if it fails.
  *
  * Context: process, @dev->lock held.
  */
@@ -322,18 +314,16 @@ void ipoib_dev_listen(struct ipoib_dev *dev)
 	ipoib_dev_try_again(dev, IPOIB_EV_START);
 }
 
-/* Have all QPs come to their end together, so that there is one wait. */
+/* Start draining all QPs together, so that their waits overlap. */
 static void ipoib_dev_down_begin(struct ipoib_dev *dev)
 {
 	lockdep_assert_held(&dev->lock);
-	mutex_lock(&dev->ud.lock);
 	ipoib_ud_stop_begin(dev);
-	mutex_unlock(&dev->ud.lock);
 	if (dev->connected)
 		ipoib_cm_stop_begin(dev);
 }
 
-/* All down, whatever of it was up; the state says so already. */
+/* Take everything down that is up; the state has been changed before. */
 static void ipoib_dev_down(struct ipoib_dev *dev)
 {
 	lockdep_assert_held(&dev->lock);
@@ -344,19 +334,14 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 	ipoib_neigh_stop(dev);
 	if (dev->connected)
 		ipoib_cm_stop(dev);
-	mutex_lock(&dev->ud.lock);
 	ipoib_ud_stop(dev);
-	mutex_unlock(&dev->ud.lock);
 	WRITE_ONCE(dev->mcast_mtu, 0);
 }
 
 static int ipoib_dev_start_qps(struct ipoib_dev *dev)
 {
-	int ret;
+	int ret = ipoib_ud_start(dev);
 
-	mutex_lock(&dev->ud.lock);
-	ret = ipoib_ud_start(dev);
-	mutex_unlock(&dev->ud.lock);
 	return ret ?: ipoib_mcast_start(dev);
 }
 
@@ -366,7 +351,7 @@ static void ipoib_dev_move_up(struct ipoib_dev *dev)
 	netif_tx_wake_all_queues(dev->ndev);
 }
 
-/* Something failed on the way up: all down, and once more later. */
+/* Something failed on the way up: take everything down and retry later. */
 static void ipoib_dev_move_broken(struct ipoib_dev *dev, int error)
 {
 	ipoib_dev_down(dev);
@@ -382,8 +367,8 @@ static void ipoib_dev_move_broken(struct ipoib_dev *dev, int error)
  * ipoib_dev_start - bring an interface up that is open and down
  * @dev: interface: new, after ipoib_dev_take_down(), without P_Key or broken
  *
- * Whatever comes of it is a state: up, waiting for the P_Key, or broken and to
- * be tried again.
+ * The resulting state is up, waiting for the P_Key, or broken with a retry
+ * scheduled.
  *
  * Context: process, @dev->lock held.
  * Return: 0 or the error that broke it
@@ -395,7 +380,8 @@ int ipoib_dev_start(struct ipoib_dev *dev)
 	lockdep_assert_held(&dev->lock);
 	if (dev->state != IPOIB_DEV_STARTING)
 		ipoib_dev_move(dev, IPOIB_DEV_STARTING);
-	ipoib_dev_read_port(dev);
+	if (ipoib_dev_read_port(dev))
+		WRITE_ONCE(dev->announce, true);
 	ret = ipoib_dev_start_qps(dev);
 	if (ret == -ENOENT) {
 		net_ratelimited_function(netdev_info, dev->ndev,
@@ -416,7 +402,7 @@ int ipoib_dev_start(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_take_down - take an interface down that will be started again
+ * ipoib_dev_take_down - take down an interface that will be started again
  * @dev: interface in any state
  *
  * Context: process, @dev->lock held until ipoib_dev_start().
@@ -435,11 +421,11 @@ bool ipoib_dev_take_down(struct ipoib_dev *dev)
  * ipoib_dev_open - ndo_open
  * @dev: interface
  *
- * A lack of memory or of objects of the HCA is an error.  Whatever else fails
- * is tried again.
+ * A lack of memory or of HCA objects is an error.  Any other failure is retried
+ * later.
  *
  * Context: rtnl.
- * Return: 0 or -errno: then it is closed
+ * Return: 0, or -errno and the interface stays closed
  */
 int ipoib_dev_open(struct ipoib_dev *dev)
 {
@@ -468,11 +454,11 @@ unlock:
 }
 
 /**
- * ipoib_dev_stop_begin - the interface will be closed: start with what takes long
+ * ipoib_dev_stop_begin - start draining the QPs of an interface to be closed
  * @dev: interface, open or closed
  *
- * Nothing is sent or received any more.  To be followed by its ndo_stop, which
- * then has less to wait for, in the same critical section of rtnl.
+ * Nothing is sent or received any more.  Must be followed, under the same rtnl,
+ * by ndo_stop, which then has less to wait for.
  *
  * Context: rtnl.
  */
@@ -491,7 +477,7 @@ void ipoib_dev_stop_begin(struct ipoib_dev *dev)
  * ipoib_dev_close - ndo_stop
  * @dev: interface
  *
- * Context: rtnl; waits for the HCA a second at most.
+ * Context: rtnl; waits for the HCA for a second at most.
  */
 void ipoib_dev_close(struct ipoib_dev *dev)
 {
@@ -505,7 +491,7 @@ void ipoib_dev_close(struct ipoib_dev *dev)
 
 /* ---- events ------------------------------------------------------------- */
 
-/* A parent's key is the one at index 0; is it another? */
+/* A parent's P_Key is the one at index 0; true if that has changed. */
 static bool ipoib_dev_pkey_replaced(struct ipoib_dev *dev, u16 *pkey)
 {
 	if (ipoib_is_child(dev))
@@ -534,7 +520,7 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 		WRITE_ONCE(dev->pkey, pkey);
 		ipoib_dev_queue_link_work(dev);
 	}
-	/* One that is broken has its own time. */
+	/* A broken one is restarted by its own retry. */
 	if (dev->state == IPOIB_DEV_STARTING ||
 	    (dev->state == IPOIB_DEV_NO_PKEY &&
 	     !ib_find_pkey(port->ca, port->num, dev->pkey, &index)))
@@ -542,10 +528,10 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_attach - let the port's events come to a new interface
+ * ipoib_dev_attach - let a new interface receive the port's events
  * @dev: interface that is being registered
  *
- * An event before this was for nobody; so what it could have told is read now.
+ * Earlier events did not reach it, so read the port's state and P_Key now.
  *
  * Context: rtnl.
  */
@@ -559,10 +545,10 @@ void ipoib_dev_attach(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_registered - the net_device is registered: it may be referred to
+ * ipoib_dev_registered - the net_device is registered, link_work may hold it
  * @dev: interface
  *
- * Context: rtnl, also when it comes to another namespace.
+ * Context: rtnl; also called when it moves to another namespace.
  */
 void ipoib_dev_registered(struct ipoib_dev *dev)
 {
@@ -574,7 +560,7 @@ void ipoib_dev_registered(struct ipoib_dev *dev)
 	mutex_unlock(&dev->lock);
 }
 
-/* The port's GID is another: so are our address and the paths from it. */
+/* The port's GID has changed, and with it our address and the paths from it. */
 static void ipoib_dev_gid_changed(struct ipoib_dev *dev)
 {
 	WRITE_ONCE(dev->announce, true);
@@ -587,7 +573,7 @@ static void ipoib_dev_gid_changed(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_refresh - read the port's state and GID again, and act on them
+ * ipoib_dev_refresh - read the port's state and GID again, and act on changes
  * @dev: interface
  *
  * Context: process, @dev->lock held.
@@ -611,29 +597,25 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 	ipoib_dev_queue_link_work(dev);
 }
 
-/* A QP failed: back to RTS if that is all it takes, else all of them anew. */
+/* A QP failed: move it back to RTS if that is enough, else restart all QPs. */
 static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 {
 	int ret;
 
 	if (!ipoib_dev_is_up(dev))
 		return;
-	mutex_lock(&dev->ud.lock);
 	ret = restart ? -EIO : ipoib_ud_repair(dev);
-	mutex_unlock(&dev->ud.lock);
 	if (!ret)
 		return;
 	ipoib_dev_move(dev, IPOIB_DEV_STARTING);
-	mutex_lock(&dev->ud.lock);
 	ret = ipoib_ud_restart(dev);
-	mutex_unlock(&dev->ud.lock);
 	if (ret)
 		ipoib_dev_move_broken(dev, ret);
 	else
 		ipoib_dev_move_up(dev);
 }
 
-/* What failed before is tried once more. */
+/* Retry what failed before. */
 static void ipoib_dev_start_again(struct ipoib_dev *dev)
 {
 	if (dev->state == IPOIB_DEV_BROKEN)
@@ -691,8 +673,8 @@ void ipoib_dev_show(struct seq_file *m, struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_init - an interface that is closed
- * @dev: zeroed, its @ndev set
+ * ipoib_dev_init - initialise the state of a new interface: closed
+ * @dev: zeroed, except for @ndev
  */
 void ipoib_dev_init(struct ipoib_dev *dev)
 {

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Teardown: QPs are drained, reset and left alone by the NAPI
+ * Teardown: QPs are drained and reset until the NAPI no longer uses them
  *
- * Stop, restart, other queues, the end of connections and unload all take QPs
+ * Stop, restart, new queues, the end of connections and unload all take QPs
  * down here, in four steps.
  *
- *	1. To ERR, and a marker behind all requests.  Everything that the QP owes
- *	   is reported before the marker is.
- *	2. Wait for the markers, then pass the channels' barrier: an HCA may
- *	   purge completions with the reset, and the buffers of an SRQ with them.
- *	3. To RESET.  If that fails, destroying the QP returns its buffers.
- *	4. If a QP was late, pass the barrier again.  The HCA may have gone on
- *	   after the first one; behind the second one neither HCA nor NAPI knows
- *	   anything of the QP, and its packets can be retired.
+ *	1. Move the QP to ERR and post a marker behind all requests.  Everything
+ *	   that the QP owes is reported before the marker.
+ *	2. Wait for the markers, then pass the channels' barrier: the reset may
+ *	   purge completions, and with them the buffers of an SRQ.
+ *	3. Reset the QP.  If that fails, destroying it returns its buffers.
+ *	4. If a QP was late, pass the barrier again: the HCA may have continued
+ *	   after the first one.  After the second one neither HCA nor NAPI uses
+ *	   the QP any more, and its packets can be retired.
  *
- * The time limit.  A QP has a second from its marker on, not from when somebody
- * waits for it: who closes many interfaces begins with all QPs, then waits, and
- * has waited a second in all.  Besides, when an HCA has missed a deadline, no
- * drain of the port waits for the next second.  So closing interfaces one after
- * the other costs one wait, too, although nobody knows of the others.  Without
- * any wait the steps are as safe; but completions that the HCA would still have
- * made are lost.
+ * Time limit: A QP has one second from the posting of its marker, not from the
+ * start of the wait: code that closes many interfaces starts draining all QPs,
+ * then waits, for one second in all.  Besides, after an HCA has missed a
+ * deadline, no drain of the port waits during the next second.  So closing
+ * interfaces one after the other also costs only one wait.  Without any wait
+ * the steps are as safe, but completions that the HCA would still have reported
+ * are lost.
  *
- * Interrupts.  A CQ that several QPs share may be armed for many markers, and
- * raises one interrupt: for the first of them that completes.  A poll does not
- * arm it again.  So who waits has the NAPI look again and again.
+ * Interrupts: A CQ that several QPs share may be armed for many markers, but
+ * raises one interrupt, for the first marker that completes; a poll does not
+ * arm it again.  So the waiter schedules the NAPI periodically.
  *
  * The barrier has no time limit, as napi_disable() has none: it waits for this
  * host's own softirq, never for the HCA, and for a bounded number of
@@ -33,15 +33,17 @@
  * Locks: the caller excludes others from the QP, by ipoib_ud.lock or
  * ipoib_cm.run.
  */
-#include "ipoib.h"
+#include "ipoib_channel.h"
 #include "ipoib_drain.h"
+#include "ipoib_port.h"
+#include "ipoib_qp.h"
 
 #define IPOIB_DRAIN_TIMEOUT	HZ
-/* While somebody waits, the NAPI looks at the CQs so often. */
+/* Interval at which the NAPI polls the CQs while a drain waits */
 #define IPOIB_DRAIN_LOOK	DIV_ROUND_UP(HZ, 50)
 
 /**
- * ipoib_drain_port_init - no deadline has been missed yet
+ * ipoib_drain_port_init - initialise a port: no deadline was missed yet
  * @port: new port
  */
 void ipoib_drain_port_init(struct ipoib_port *port)
@@ -50,7 +52,7 @@ void ipoib_drain_port_init(struct ipoib_port *port)
 }
 
 /**
- * ipoib_drain_init - nothing to be taken down yet
+ * ipoib_drain_init - initialise a teardown, without QPs
  * @drain: teardown
  */
 void ipoib_drain_init(struct ipoib_drain *drain)
@@ -84,9 +86,9 @@ static int ipoib_drain_mark(struct ipoib_qp *qp)
 }
 
 /**
- * ipoib_drain_begin - have a QP come to its end, and don't wait for it
- * @qp: QP whose channel has users; nothing is posted to it any more.  Nothing
- *	is done if it was begun before, or has nothing to report
+ * ipoib_drain_begin - start to drain a QP, without waiting
+ * @qp: QP whose channel has users; nothing is posted to it any more.  Ignored
+ *	if it is draining already, or owes no completions
  *
  * Context: process.
  */
@@ -104,9 +106,9 @@ void ipoib_drain_begin(struct ipoib_qp *qp)
 }
 
 /**
- * ipoib_drain_add - a QP is one of those that are taken down together
+ * ipoib_drain_add - add a QP to those that are taken down together
  * @drain: teardown
- * @qp: QP; ignored unless ipoib_drain_begin() has begun with it
+ * @qp: QP; ignored unless ipoib_drain_begin() has started to drain it
  */
 void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp)
 {
@@ -119,7 +121,7 @@ static unsigned long ipoib_drain_end(unsigned long begun)
 	return begun + IPOIB_DRAIN_TIMEOUT;
 }
 
-/* How long one may wait for what was @begun then, in jiffies. */
+/* Jiffies left to wait for what was started at @begun. */
 static unsigned long ipoib_drain_left(const struct ipoib_port *port,
 				      unsigned long begun)
 {
@@ -138,7 +140,7 @@ static bool ipoib_drain_await(struct completion *what, unsigned long left)
 		      try_wait_for_completion(what);
 }
 
-/* The same for what a completion tells, whose interrupt need not come. */
+/* The same for a work completion, which may raise no interrupt. */
 static bool ipoib_drain_await_poll(struct ipoib_channel *ch,
 				   struct completion *what, unsigned long left)
 {
@@ -155,13 +157,13 @@ static bool ipoib_drain_await_poll(struct ipoib_channel *ch,
 }
 
 /**
- * ipoib_drain_wait_for - wait for the HCA, as long as it has time
+ * ipoib_drain_wait_for - wait for the HCA, until its deadline
  * @ch: channel that reports it
- * @what: completed by the NAPI when the HCA has done what it should
- * @begun: jiffies when it should have begun with it
+ * @what: completed by the NAPI when the HCA is done
+ * @begun: jiffies when it was started
  *
  * Context: process.
- * Return: false if it has not done it; then nobody waits for the next second
+ * Return: false if the HCA was late; no drain waits during the next second then
  */
 bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 			  unsigned long begun)
@@ -170,7 +172,7 @@ bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 
 	if (ipoib_drain_await_poll(ch, what, left))
 		return true;
-	/* Who had no time to wait has learned nothing of the HCA. */
+	/* Without time to wait, nothing was learned about the HCA. */
 	if (left)
 		WRITE_ONCE(ch->port->drain_missed, jiffies);
 	return false;
@@ -185,7 +187,7 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 		return;
 	if (!ipoib_drain_wait_for(qp->ch, &qp->drained, qp->drain_begun)) {
 		qp->late = true;
-		/* Of one that was given no time there is nothing to say. */
+		/* Don't warn about one that was given no time. */
 		if (!time_before(jiffies, ipoib_drain_end(qp->drain_begun)))
 			dev_warn_ratelimited(&port->ca->dev,
 					     "port %u: QP %#x did not drain\n",
@@ -193,21 +195,20 @@ static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 		return;
 	}
 	if (!qp->last_wqe) {
-		/* Nothing tells the end of a receive queue of its own. */
-		qp->late = qp->kind == IPOIB_QP_RX;
+		qp->late = qp->rx_silent;
 		return;
 	}
-	/* Some HCAs never tell, and are as quick as others. */
+	/* Some HCAs never report this, and are as quick as others. */
 	qp->late = !ipoib_drain_await(qp->last_wqe,
 				      ipoib_drain_left(port, qp->drain_begun));
-	/* What came between the two is in the CQ now. */
+	/* Completions between the two are in the CQ now. */
 	WRITE_ONCE(qp->drained_at, READ_ONCE(qp->ch->barriers));
 }
 
 /*
- * Have the NAPI handle whatever the CQs hold of the QPs.  When it is known
- * since when that is all there, a barrier begun after that will do; of the late
- * ones it is known now.
+ * Have the NAPI handle all completions of the QPs in the CQs.  A barrier begun
+ * after drained_at is enough, since they were all there; if a QP was late, only
+ * one that begins now is.
  */
 static void ipoib_drain_barrier(struct ipoib_drain *drain)
 {
@@ -222,11 +223,11 @@ static void ipoib_drain_barrier(struct ipoib_drain *drain)
 }
 
 /**
- * ipoib_drain_wait - wait for the QPs' end; bounded, see above
+ * ipoib_drain_wait - wait until the QPs have drained; bounded, see above
  * @drain: teardown
  *
  * When it returns, the completions that the HCA has reported have been handled,
- * and GRO has passed on what they brought.
+ * and GRO has passed up their packets.
  *
  * Context: process.
  */
@@ -242,11 +243,11 @@ void ipoib_drain_wait(struct ipoib_drain *drain)
 }
 
 /**
- * ipoib_drain_reset - reset QPs; none of them is known to the NAPI any more
- * @drain: teardown that was waited for; it is over
- * @all: also those that have drained, since they will be used again
+ * ipoib_drain_reset - reset QPs; the NAPI no longer uses any of them afterwards
+ * @drain: teardown after ipoib_drain_wait(); finished by this
+ * @all: also reset those that have drained, since they will be used again
  *
- * What can't be reset is marked ipoib_qp.stuck and has to be destroyed by
+ * A QP that can't be reset is marked ipoib_qp.stuck and has to be destroyed by
  * ipoib_drain_destroy_qp() before its memory is touched.
  *
  * Context: process.
@@ -269,13 +270,13 @@ void ipoib_drain_reset(struct ipoib_drain *drain, bool all)
 }
 
 /**
- * ipoib_drain_destroy_qp - destroy a QP, and with it what it may still report
- * @qp: QP that has never been live, or was taken down; or none
+ * ipoib_drain_destroy_qp - destroy a QP and the completions it may still report
+ * @qp: QP that has never been live, or was taken down; or without verbs object
  *
- * A provider takes the completions of a destroyed QP out of its CQ, but not
- * those that a poll has in hand.  After a reset and the barrier behind it there
- * are none; of a QP that can't be reset there may be, so the NAPI has to stand
- * still while it goes.
+ * A provider removes the completions of a destroyed QP from its CQ, but not
+ * those that a poll has already taken.  After a reset and the barrier behind it
+ * there are none; a QP that can't be reset may have some, so the NAPI is paused
+ * while it is destroyed.
  *
  * Context: process; takes the port's lock.
  */

@@ -14,13 +14,13 @@ struct ipoib_channel;
 struct ipoib_port;
 struct ipoib_qp;
 
-/* The id of the request that marks the end of a send queue. */
+/* wr_id of the drain marker, the last request of a send queue */
 #define IPOIB_WR_MARKER		BIT_ULL(63)
 
 /**
  * struct ipoib_drain - QPs of a port that are taken down together
  *
- * On the stack of who takes them down::
+ * On the stack of the caller::
  *
  *	ipoib_drain_begin()	each QP to ERR, its marker posted; may have been
  *				done before, for more QPs than these

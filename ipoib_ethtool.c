@@ -7,6 +7,18 @@
 #include <net/netdev_queues.h>
 
 #include "ipoib.h"
+#include "ipoib_channel.h"
+#include "ipoib_cm.h"
+#include "ipoib_count.h"
+#include "ipoib_ethtool.h"
+#include "ipoib_multicast.h"
+#include "ipoib_neigh.h"
+#include "ipoib_path.h"
+#include "ipoib_port.h"
+#include "ipoib_rules.h"
+#include "ipoib_settings.h"
+#include "ipoib_tx.h"
+#include "ipoib_ud.h"
 
 static void ipoib_get_drvinfo(struct net_device *ndev,
 			      struct ethtool_drvinfo *info)
@@ -43,7 +55,7 @@ static int ipoib_get_link_ksettings(struct net_device *ndev,
 	return 0;
 }
 
-/* The first eight are named and ordered as scripts have known them. */
+/* Scripts rely on names and order of the first eight. */
 static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"rx_packets", "tx_packets", "rx_bytes", "tx_bytes",
 	"tx_errors", "rx_dropped", "tx_dropped", "multicast",
@@ -55,7 +67,7 @@ static const char ipoib_stat_names[][ETH_GSTRING_LEN] = {
 	"qp_restarts", "mcast_limited",
 };
 
-/* Of each transmit queue. */
+/* For each transmit queue */
 static const char * const ipoib_txq_stat_names[] = {
 	"packets", "bytes", "posts", "stops", "completions", "errors", "interrupts_armed",
 	"too_long", "map_errors", "post_errors",
@@ -74,7 +86,7 @@ static int ipoib_get_sset_count(struct net_device *ndev, int set)
 		return ARRAY_SIZE(ipoib_stat_names) + IPOIB_CM_STATS +
 		       2 * ipoib_priv(ndev)->port->num_channels +
 		       ARRAY_SIZE(ipoib_txq_stat_names) *
-		       ipoib_priv(ndev)->ud.num_txqs;
+		       ipoib_priv(ndev)->num_txqs;
 	case ETH_SS_PRIV_FLAGS:
 		return ipoib_priv(ndev)->cm ? ARRAY_SIZE(ipoib_flag_names) : 0;
 	default:
@@ -94,7 +106,7 @@ static void ipoib_get_stat_names(struct net_device *ndev, u8 *data)
 		ethtool_sprintf(&data, "rx%u_packets", i);
 		ethtool_sprintf(&data, "rx%u_bytes", i);
 	}
-	for (i = 0; i < ipoib_priv(ndev)->ud.num_txqs; i++)
+	for (i = 0; i < ipoib_priv(ndev)->num_txqs; i++)
 		for (j = 0; j < ARRAY_SIZE(ipoib_txq_stat_names); j++)
 			ethtool_sprintf(&data, "tx%u_%s", i,
 					ipoib_txq_stat_names[j]);
@@ -119,7 +131,7 @@ static u32 ipoib_get_priv_flags(struct net_device *ndev)
 
 static int ipoib_set_priv_flags(struct net_device *ndev, u32 flags)
 {
-	ipoib_cm_set_offload(ipoib_priv(ndev), flags & IPOIB_FLAG_OFFLOAD);
+	ipoib_dev_set_offload(ipoib_priv(ndev), flags & IPOIB_FLAG_OFFLOAD);
 	return 0;
 }
 
@@ -146,7 +158,11 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	const struct ipoib_port *port = dev->port;
+	struct ipoib_neigh_stats neighs;
+	struct ipoib_mcast_stats mcast;
+	struct ipoib_path_stats paths;
 	struct rtnl_link_stats64 s;
+	struct ipoib_ud_stats ud;
 	const u64 *first = data;
 	u32 i;
 
@@ -160,19 +176,23 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = s.tx_dropped;
 	*data++ = s.multicast;
 	*data++ = s.rx_errors;
-	*data++ = port->path_stat.queries;
-	*data++ = port->path_stat.failures;
-	*data++ = port->path_stat.dropped;
-	*data++ = READ_ONCE(port->path_open);
-	*data++ = port->path_stat.evicted;
-	*data++ = READ_ONCE(dev->neigh.num);
-	*data++ = dev->neigh.evicted;
-	*data++ = dev->neigh.refused;
-	*data++ = dev->mcast.joins;
-	*data++ = dev->mcast.join_failures;
-	*data++ = dev->mcast.dropped;
-	*data++ = dev->ud.restarts;
-	*data++ = dev->mcast.limited;
+	ipoib_paths_get_stats(port, &paths);
+	*data++ = paths.queries;
+	*data++ = paths.failures;
+	*data++ = paths.dropped;
+	*data++ = paths.unresolved;
+	*data++ = paths.evicted;
+	ipoib_neigh_get_stats(dev, &neighs);
+	*data++ = neighs.num;
+	*data++ = neighs.evicted;
+	*data++ = neighs.refused;
+	ipoib_mcast_get_stats(dev, &mcast);
+	*data++ = mcast.joins;
+	*data++ = mcast.join_failures;
+	*data++ = mcast.dropped;
+	ipoib_ud_get_stats(dev, &ud);
+	*data++ = ud.restarts;
+	*data++ = mcast.limited;
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
 	ipoib_cm_get_stats(dev, data);
 	data += IPOIB_CM_STATS;
@@ -180,13 +200,13 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 		ipoib_count_get(&dev->rx[i], &data[0], &data[1]);
 		data += 2;
 	}
-	for (i = 0; i < dev->ud.num_txqs; i++)
-		data = ipoib_get_txq_stats(dev->ud.txqs[i], data);
+	for (i = 0; i < dev->num_txqs; i++)
+		data = ipoib_get_txq_stats(dev->txqs[i], data);
 }
 
 /* ---- statistics of queues ----------------------------------------------- */
 
-/* A child has one queue, whatever the channels its connections receive in. */
+/* A child has one queue, whichever channels its connections receive in. */
 static void ipoib_get_queue_stats_rx(struct net_device *ndev, int index,
 				     struct netdev_queue_stats_rx *rx)
 {
@@ -208,7 +228,7 @@ static void ipoib_get_queue_stats_rx(struct net_device *ndev, int index,
 static void ipoib_get_queue_stats_tx(struct net_device *ndev, int index,
 				     struct netdev_queue_stats_tx *tx)
 {
-	const struct ipoib_txq *txq = ipoib_priv(ndev)->ud.txqs[index];
+	const struct ipoib_txq *txq = ipoib_priv(ndev)->txqs[index];
 
 	ipoib_count_get(&txq->done.sent, &tx->packets, &tx->bytes);
 	tx->stop = READ_ONCE(txq->stat.stops);
@@ -218,12 +238,14 @@ static void ipoib_get_base_stats(struct net_device *ndev,
 				 struct netdev_queue_stats_rx *rx,
 				 struct netdev_queue_stats_tx *tx)
 {
-	const struct ipoib_ud *ud = &ipoib_priv(ndev)->ud;
+	struct ipoib_ud_stats ud;
 
 	rx->packets = 0;
 	rx->bytes = 0;
-	ipoib_count_get(&ud->gone, &tx->packets, &tx->bytes);
-	tx->stop = ud->gone_stops;
+	ipoib_ud_get_stats(ipoib_priv(ndev), &ud);
+	tx->packets = ud.packets;
+	tx->bytes = ud.bytes;
+	tx->stop = ud.stops;
 }
 
 const struct netdev_stat_ops ipoib_stat_ops = {
@@ -235,15 +257,15 @@ const struct netdev_stat_ops ipoib_stat_ops = {
 /* ---- rings and channels ------------------------------------------------- */
 
 /*
- * Receiving belongs to the port and is set at its parent interface; children
- * show it.
+ * Receive settings belong to the port and are changed on its parent interface;
+ * children only show them.
  */
-static bool ipoib_is_childs(struct ipoib_dev *dev, const char *what)
+static bool ipoib_reject_child(struct ipoib_dev *dev, const char *what)
 {
 	if (!ipoib_is_child(dev))
 		return false;
 	net_ratelimited_function(netdev_info, dev->ndev,
-				 "%s belong to the port: set them at %s\n",
+				 "%s belong to the port: set them on %s\n",
 				 what, dev->port->parent->name);
 	return true;
 }
@@ -256,10 +278,10 @@ static void ipoib_get_channels(struct net_device *ndev,
 	channels->max_rx = dev->port->num_channels;
 	channels->rx_count = dev->port->used_channels;
 	channels->max_tx = min_t(u32, ndev->num_tx_queues, IPOIB_MAX_TXQS);
-	channels->tx_count = dev->ud.num_txqs;
+	channels->tx_count = dev->num_txqs;
 }
 
-/* The core has compared with the maximum. */
+/* The core has checked against the maximum. */
 static int ipoib_set_channels(struct net_device *ndev,
 			      struct ethtool_channels *channels)
 {
@@ -269,12 +291,12 @@ static int ipoib_set_channels(struct net_device *ndev,
 	if (!channels->rx_count || !channels->tx_count)
 		return -EINVAL;
 	if (channels->rx_count != dev->port->used_channels &&
-	    ipoib_is_childs(dev, "receive channels"))
+	    ipoib_reject_child(dev, "receive channels"))
 		return -EOPNOTSUPP;
-	if (channels->tx_count != dev->ud.num_txqs)
+	if (channels->tx_count != dev->num_txqs)
 		ret = ipoib_dev_set_txqs(dev, channels->tx_count);
 	if (!ret && channels->rx_count != dev->port->used_channels)
-		ipoib_port_set_channels(dev->port, channels->rx_count);
+		ipoib_dev_set_channels(dev, channels->rx_count);
 	return ret;
 }
 
@@ -291,10 +313,10 @@ static void ipoib_get_ringparam(struct net_device *ndev,
 	ring->tx_max_pending = ipoib_sendq_fit(IPOIB_QUEUE_MAX,
 					       attrs->max_qp_wr,
 					       attrs->max_cqe);
-	ring->tx_pending = dev->ud.txqs[0]->ring.size;
+	ring->tx_pending = dev->txqs[0]->ring.size;
 }
 
-/* The core has compared with the maximum. */
+/* The core has checked against the maximum. */
 static int ipoib_set_ringparam(struct net_device *ndev,
 			       struct ethtool_ringparam *ring,
 			       struct kernel_ethtool_ringparam *kernel_ring,
@@ -307,12 +329,12 @@ static int ipoib_set_ringparam(struct net_device *ndev,
 
 	if (ring->rx_pending != port->rx_pending && ipoib_is_child(dev)) {
 		NL_SET_ERR_MSG(extack,
-			       "The receive ring belongs to the port: set it at the parent");
+			       "The receive ring belongs to the port: set it on the parent");
 		return -EOPNOTSUPP;
 	}
 	if (ring->rx_pending != port->rx_pending && port->no_srq) {
 		NL_SET_ERR_MSG(extack,
-			       "Only shared receive queues can change, and the HCA has none");
+			       "Only shared receive queues can be resized, and the HCA has none");
 		return -EOPNOTSUPP;
 	}
 	if (ring->rx_pending < IPOIB_QUEUE_MIN) {
@@ -325,11 +347,11 @@ static int ipoib_set_ringparam(struct net_device *ndev,
 	}
 	size = min(roundup_pow_of_two(ring->tx_pending),
 		   rounddown_pow_of_two(ring->tx_max_pending));
-	if (size != dev->ud.txqs[0]->ring.size) {
+	if (size != dev->txqs[0]->ring.size) {
 		ret = ipoib_dev_set_sendq(dev, size);
 		if (ret) {
 			NL_SET_ERR_MSG(extack,
-				       "No memory or HCA resources for such rings");
+				       "Not enough memory or HCA resources for such rings");
 			return ret;
 		}
 	}
@@ -367,12 +389,12 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 	    coal->use_adaptive_rx_coalesce == port->rx_adaptive)
 		return 0;
 	if (ipoib_is_child(dev)) {
-		NL_SET_ERR_MSG(extack, "Moderation belongs to the port: set it at the parent");
+		NL_SET_ERR_MSG(extack, "Moderation belongs to the port: set it on the parent");
 		return -EOPNOTSUPP;
 	}
 	if (coal->rx_coalesce_usecs > U16_MAX ||
 	    coal->rx_max_coalesced_frames > U16_MAX) {
-		NL_SET_ERR_MSG(extack, "65535 is the most");
+		NL_SET_ERR_MSG(extack, "The value exceeds 65535");
 		return -ERANGE;
 	}
 	ret = ipoib_port_set_moderation(port, coal->rx_max_coalesced_frames,
@@ -381,10 +403,10 @@ static int ipoib_set_coalesce(struct net_device *ndev,
 	if (ret == -EOPNOTSUPP)
 		NL_SET_ERR_MSG(extack, "The HCA can't count frames: use rx-usecs");
 	else if (ret)
-		NL_SET_ERR_MSG(extack, "The HCA refuses");
+		NL_SET_ERR_MSG(extack, "The HCA rejects the setting");
 	else if (coal->use_adaptive_rx_coalesce &&
 		 (coal->rx_coalesce_usecs || coal->rx_max_coalesced_frames))
-		NL_SET_ERR_MSG(extack, "In use once adaptive-rx is off");
+		NL_SET_ERR_MSG(extack, "Takes effect once adaptive-rx is off");
 	return ret;
 }
 

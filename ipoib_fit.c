@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One decision for a packet, see ipoib_fit.h
+ * How a packet can be sent, see ipoib_fit.h
  *
- * What cutting a packet takes, by its GSO type:
+ * Who can segment a packet, by its GSO type:
  *
- *	TCPV4		the HCA, unless segments are very short, the driver or the
- *			peer
+ *	TCPV4		the HCA, unless segments are very short, the driver or
+ *			the peer
  *	TCPV6		the driver or the peer
  *	UDP_L4		the peer
- *	TCP_ECN		with TCP: the peer, who has CWR in the first segment only;
- *			the HCA and the driver would repeat it
- *	DODGY		no difference: nothing is taken from the packet but what
- *			its headers say
+ *	TCP_ECN		with TCP: the peer, which sets CWR in the first segment
+ *			only; the HCA and the driver would repeat it
+ *	DODGY		no difference: only the packet's headers are trusted
  *
- * The driver makes the checksums that the HCA does not, and the HCA reads the data
- * later.  If others may write to it meanwhile, the stack cuts: then
- * skb_checksum_help() copies each segment first.
+ * The driver computes the checksums that the HCA does not, and the HCA reads
+ * the data later.  If others may write to it in between, the stack segments:
+ * then skb_checksum_help() copies each segment first.
  *
- * All other types (tunnels, fixed or accurate bits of some protocol, fragment
- * lists, those to come) and packets whose headers are not simply IP and TCP or
- * UDP are the stack's to cut.
+ * All other types (tunnels, fixed IP IDs, accurate ECN, fragment lists, future
+ * ones) and packets other than plain IP with TCP or UDP are left to the stack.
  */
 #include <linux/math.h>
 
 #include "ipoib_fit.h"
+#include "ipoib_proto.h"
 
-/* Bytes behind the transport header. */
+/* Bytes after the transport header. */
 static u32 ipoib_fit_payload(const struct ipoib_fit_packet *p)
 {
 	return p->len - IPOIB_ENCAP_LEN - p->t.end;
 }
 
-/* A segment's bytes, with its headers. */
+/* Length of a segment, with its headers. */
 static u32 ipoib_fit_seg_len(const struct ipoib_fit_packet *p)
 {
 	return IPOIB_ENCAP_LEN + p->t.end + p->gso_size;
 }
 
-/* Are the headers those that the type says, and is there something to cut? */
+/* True if the headers match the type and there is something to segment. */
 static bool ipoib_fit_knows_gso(const struct ipoib_fit_packet *p)
 {
 	bool tcp = p->t.proto == IPPROTO_TCP;
@@ -56,13 +55,13 @@ static bool ipoib_fit_knows_gso(const struct ipoib_fit_packet *p)
 	}
 }
 
-/* Can the driver cut it?  Checksums are of what the HCA sends later. */
+/* True if the driver can segment it; not if shared data needs its checksum. */
 static bool ipoib_fit_tso(const struct ipoib_fit_packet *p,
 			  const struct ipoib_fit_dest *d)
 {
 	if (p->shared && (p->ipv6 || !d->csum))
 		return false;
-	/* A header, what follows it in the linear part, the pieces */
+	/* SGEs: a header, the rest of the linear part, the fragments */
 	return p->pieces + 2 <= d->max_sge &&
 	       DIV_ROUND_UP(ipoib_fit_payload(p), p->gso_size) <= d->segs &&
 	       IPOIB_ENCAP_LEN + p->t.end <= IPOIB_TSO_HDR;
@@ -84,7 +83,7 @@ static u32 ipoib_fit_rc_gso(const struct ipoib_fit_packet *p,
 {
 	bool many = p->pieces >= d->max_sge;
 
-	/* What the peer would refuse is not sent. */
+	/* Don't send what the peer would reject. */
 	if (p->len > d->max_len || (many && !d->repack) ||
 	    ipoib_imm_check(ipoib_fit_imm(p), d->caps, &p->t,
 			    p->len - IPOIB_ENCAP_LEN))
@@ -92,7 +91,7 @@ static u32 ipoib_fit_rc_gso(const struct ipoib_fit_packet *p,
 	return IPOIB_FIT_PEER | (many ? IPOIB_FIT_REPACK : 0);
 }
 
-/* Who makes the checksum of a packet that is not to be cut? */
+/* Who computes the checksum of a packet that needs no segmentation? */
 static u32 ipoib_fit_csum(const struct ipoib_fit_packet *p,
 			  const struct ipoib_fit_dest *d)
 {
@@ -106,15 +105,15 @@ static u32 ipoib_fit_csum(const struct ipoib_fit_packet *p,
 }
 
 /**
- * ipoib_fit - what has to be done to a packet for its destination to take it
+ * ipoib_fit - what must be done to a packet before its destination takes it
  * @p: packet
  * @d: destination
  *
- * Context: any.  To send by the answer, @d has to be kept from changing: by the
- * TX lock for datagrams, by the link's lock for a connection.
+ * Context: any.  The result is valid only while @d cannot change: under the TX
+ * lock for datagrams, under the link's lock for a connection.
  *
- * Return: bits of enum ipoib_fit.  With one of IPOIB_FIT_NOT_YET, do that and
- *	ask again
+ * Return: bits of enum ipoib_fit.  If one of IPOIB_FIT_NOT_YET is set, do that
+ *	first and call this again
  */
 u32 ipoib_fit(const struct ipoib_fit_packet *p, const struct ipoib_fit_dest *d)
 {
@@ -133,8 +132,8 @@ u32 ipoib_fit(const struct ipoib_fit_packet *p, const struct ipoib_fit_dest *d)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_fit);
 
 /**
- * ipoib_fit_imm - what tells a peer to finish a packet
- * @p: packet of which ipoib_fit() said IPOIB_FIT_PEER
+ * ipoib_fit_imm - immediate data that tells the peer to finish a packet
+ * @p: packet for which ipoib_fit() returned IPOIB_FIT_PEER
  * Return: immediate data, host order
  */
 u32 ipoib_fit_imm(const struct ipoib_fit_packet *p)

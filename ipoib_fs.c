@@ -1,75 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * debugfs: ipoib/<interface>_mcg, ipoib/<interface>_path and
- * ipoib/<interface>_conn
+ * debugfs: ipoib/<interface>_mcg, ipoib/<interface>_path,
+ * ipoib/<interface>_conn and ipoib/<interface>_state
  *
- * Files are named as the interface is; if another network namespace holds one
- * of the same name, the port's name is put in front.
+ * Files are named after the interface; if another network namespace has one
+ * of the same name, the port's name is prepended.
  */
 #include <linux/debugfs.h>
-#include <linux/rhashtable.h>
 #include <linux/seq_file.h>
 
 #include "ipoib.h"
+#include "ipoib_cm.h"
+#include "ipoib_dev.h"
+#include "ipoib_fs.h"
+#include "ipoib_multicast.h"
+#include "ipoib_path.h"
+#include "ipoib_port.h"
 
 static struct dentry *ipoib_fs_root;
 
 static int mcg_show(struct seq_file *m, void *unused)
 {
-	struct ipoib_dev *dev = m->private;
-	struct ipoib_mcast *group;
-
-	spin_lock_bh(&dev->mcast.lock);
-	list_for_each_entry(group, &dev->mcast.list, entry) {
-		seq_printf(m, "GID: %pI6\n", group->mgid.raw);
-		seq_printf(m, "  created: %10ld\n", group->created);
-		seq_printf(m, "  queuelen: %9d\n",
-			   skb_queue_len(&group->waiting));
-		seq_printf(m, "  complete: %9s\n",
-			   rcu_access_pointer(group->ah) ? "yes" : "no");
-		seq_printf(m, "  send_only: %8s\n",
-			   group->sendonly ? "yes" : "no");
-		seq_printf(m, "  state: %12s\n",
-			   ipoib_mcast_state_name(group->state));
-		seq_printf(m, "  mlid: %#13x\n\n", be16_to_cpu(group->mlid));
-	}
-	spin_unlock_bh(&dev->mcast.lock);
+	ipoib_mcast_show(m, m->private);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(mcg);
 
-static void ipoib_fs_show_record(struct seq_file *m, struct ipoib_path *path)
-{
-	int rate = ib_rate_to_mbps(path->rec.rate);
-
-	seq_printf(m, "  DLID: %#12x\n",
-		   be32_to_cpu(sa_path_get_dlid(&path->rec)));
-	seq_printf(m, "  SL: %14d\n", path->rec.sl);
-	seq_printf(m, "  rate: %8d.%d Gb/sec\n", rate / 1000,
-		   rate % 1000 / 100);
-}
-
 static int path_show(struct seq_file *m, void *unused)
 {
-	struct ipoib_dev *dev = m->private;
-	struct ipoib_port *port = dev->port;
-	struct ipoib_path *path;
-
-	spin_lock_bh(&port->path_lock);
-	list_for_each_entry(path, &port->paths, entry) {
-		bool known = rcu_access_pointer(path->ah);
-
-		if (be16_to_cpu(path->key.pkey) != dev->pkey)
-			continue;
-		seq_printf(m, "GID: %pI6\n", path->key.dgid.raw);
-		seq_printf(m, "  complete: %8s\n", known ? "yes" : "no");
-		seq_printf(m, "  state: %11s\n",
-			   ipoib_path_state_name(path->state));
-		if (known)
-			ipoib_fs_show_record(m, path);
-		seq_putc(m, '\n');
-	}
-	spin_unlock_bh(&port->path_lock);
+	ipoib_path_show(m, m->private);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(path);
@@ -114,10 +73,10 @@ static struct dentry *ipoib_fs_file(struct ipoib_dev *dev, const char *prefix,
 }
 
 /**
- * ipoib_fs_add - make the files of a new interface
+ * ipoib_fs_add - create the files of a new interface
  * @dev: registered interface
  *
- * Namespaces may have interfaces of the same name; debugfs is one for all.
+ * Namespaces may have interfaces of the same name, but share debugfs.
  *
  * Context: rtnl.
  */

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * rtnetlink: children are made and deleted, and what "ip -d link" shows of an
- * interface and may change
+ * rtnetlink: create and delete children, show and change the settings listed by
+ * "ip -d link"
  */
 #include <net/rtnetlink.h>
 
 #include "ipoib.h"
+#include "ipoib_dev.h"
+#include "ipoib_ethtool.h"
+#include "ipoib_netdev.h"
+#include "ipoib_netlink.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_settings.h"
+#include "ipoib_sysfs.h"
+#include "ipoib_vlan.h"
 
 /* values of IFLA_IPOIB_MODE */
 #define IPOIB_MODE_DATAGRAM	0
@@ -30,7 +39,7 @@ static int ipoib_nl_validate(struct nlattr *tb[], struct nlattr *data[],
 	}
 	if (!ipoib_pkey_valid(nla_get_u16(attr))) {
 		NL_SET_ERR_MSG_ATTR(extack, attr,
-				    "0x0000 and 0x8000 are no P_Keys");
+				    "P_Key 0x0000 and 0x8000 are invalid");
 		return -EINVAL;
 	}
 	return 0;
@@ -54,13 +63,12 @@ static int ipoib_nl_changelink(struct net_device *ndev, struct nlattr *tb[],
 	}
 	if (data[IFLA_IPOIB_MODE])
 		ret = ipoib_dev_set_mode(dev,
-				nla_get_u16(data[IFLA_IPOIB_MODE]) ==
-				IPOIB_MODE_CONNECTED, extack);
+					 nla_get_u16(data[IFLA_IPOIB_MODE]) ==
+					 IPOIB_MODE_CONNECTED, extack);
 	if (ret)
 		return ret;
 	if (data[IFLA_IPOIB_UMCAST])
-		return ipoib_dev_set_umcast(dev,
-				nla_get_u16(data[IFLA_IPOIB_UMCAST]));
+		ipoib_dev_set_umcast(dev, nla_get_u16(data[IFLA_IPOIB_UMCAST]));
 	return 0;
 }
 
@@ -82,23 +90,23 @@ static struct ipoib_dev *ipoib_nl_parent(struct net *net, struct nlattr *link,
 	}
 	if (ndev->rtnl_link_ops != &ipoib_link_ops) {
 		NL_SET_ERR_MSG_ATTR(extack, link,
-				    "The parent is no IPoIB interface");
+				    "The parent is not an IPoIB interface");
 		return ERR_PTR(-EINVAL);
 	}
 	dev = ipoib_priv(ndev);
 	if (ipoib_is_child(dev)) {
 		NL_SET_ERR_MSG_ATTR(extack, link,
-				    "The parent is a child interface itself");
+				    "The parent is itself a child interface");
 		return ERR_PTR(-EINVAL);
 	}
 	return dev;
 }
 
 /*
- * An address for a new link.  Its GUID counts if the port has it; QPN and
- * subnet prefix are never a user's to choose.  Programs such as
- * systemd-networkd give every new link an address that they made up.  Such a
- * link is not refused: it gets the port's address, and the user a warning.
+ * An address for a new link.  Its GUID is used if the port has it; QPN and
+ * subnet prefix can't be chosen.  Programs such as systemd-networkd give every
+ * new link a made-up address.  Such a link is not refused: it gets the port's
+ * address, and the user a warning.
  */
 static int ipoib_nl_guid(struct ipoib_dev *parent, struct net_device *ndev,
 			 struct nlattr *address, __be64 *guid,
@@ -109,7 +117,7 @@ static int ipoib_nl_guid(struct ipoib_dev *parent, struct net_device *ndev,
 		return 0;
 	if (nla_len(address) != INFINIBAND_ALEN) {
 		NL_SET_ERR_MSG_ATTR(extack, address,
-				    "An address has 20 octets");
+				    "An address must have 20 bytes");
 		return -EINVAL;
 	}
 	*guid = ipoib_addr_guid(nla_data(address));
@@ -118,13 +126,13 @@ static int ipoib_nl_guid(struct ipoib_dev *parent, struct net_device *ndev,
 	*guid = 0;
 	ndev->addr_assign_type = NET_ADDR_PERM;
 	NL_SET_ERR_MSG(extack,
-		       "The port does not have that GUID: the address is the port's");
+		       "The port does not have that GUID: using the port's address");
 	return 0;
 }
 
 /*
- * A link that is made in connected mode begins in datagram mode, whose MTU has
- * another limit: keep what was asked for until the mode is set.
+ * A link that is created in connected mode starts in datagram mode, whose MTU
+ * has another limit: save the MTU that was asked for until the mode is set.
  */
 static int ipoib_nl_take_mtu(struct net_device *ndev, u32 *mtu,
 			     struct netlink_ext_ack *extack)
@@ -194,7 +202,7 @@ static void ipoib_nl_dellink(struct net_device *ndev, struct list_head *head)
 
 	if (!ipoib_is_child(dev)) {
 		net_ratelimited_function(netdev_warn, ndev,
-					 "not deleted: it goes with its HCA\n");
+					 "not deleted: it is removed with its HCA\n");
 		return;
 	}
 	ipoib_dev_stop_begin(dev);
@@ -227,13 +235,22 @@ static struct net *ipoib_nl_get_link_net(const struct net_device *ndev)
 	return dev_net(ipoib_priv(ndev)->port->parent);
 }
 
+/* Set up any net_device that becomes an interface. */
+static void ipoib_nl_setup(struct net_device *ndev)
+{
+	ipoib_netdev_setup(ndev);
+	ndev->ethtool_ops = &ipoib_ethtool_ops;
+	ndev->stat_ops = &ipoib_stat_ops;
+	ndev->sysfs_groups[0] = &ipoib_sysfs_group;
+}
+
 struct rtnl_link_ops ipoib_link_ops __read_mostly = {
 	.kind		= IPOIB_KIND,
 	.netns_refund	= true,
 	.maxtype	= IFLA_IPOIB_MAX,
 	.policy		= ipoib_nl_policy,
 	.priv_size	= sizeof(struct ipoib_dev),
-	.setup		= ipoib_setup,
+	.setup		= ipoib_nl_setup,
 	.validate	= ipoib_nl_validate,
 	.newlink	= ipoib_nl_newlink,
 	.dellink	= ipoib_nl_dellink,

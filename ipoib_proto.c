@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What standards fix: the part that packets do not pass, see ipoib_proto.h
+ * Formats fixed by standards: the part off the fast path, see ipoib_proto.h
  */
-#include <linux/kernel.h>
+#include <linux/icmpv6.h>
+#include <linux/ip.h>
 #include <linux/kstrtox.h>
+#include <linux/minmax.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
 #include "ipoib_proto.h"
 
-/* RFC 4391 section 4; scope link-local, P_Key in octets 8 and 9. */
+/* RFC 4391 section 4; scope link-local, P_Key in bytes 8 and 9. */
 const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
 	0x00, 0xff, 0xff, 0xff,
 	0xff, 0x12, 0x40, 0x1b, 0x00, 0x00, 0x00, 0x00,
@@ -15,19 +19,19 @@ const u8 ipoib_broadcast[INFINIBAND_ALEN] = {
 };
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_broadcast);
 
-/* As they are here in user space only. */
+/* These values are used in user space only. */
 u64 ipoib_hash_key[3] __read_mostly = {
 	0x9ae16a3b2f90404fULL, 0xc949d7c7509e6557ULL, 0xff51afd7ed558ccdULL,
 };
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_hash_key);
 
 /**
- * ipoib_pkey_parse - read a P_Key as people write it
- * @text: a decimal or hexadecimal number, space in front and a newline behind
- *	are fine
- * @number: the number as written, with the membership bit or without; names
- *	are made of it, and ipoib_pkey_full() of it is the P_Key
- * Return: 0, or -EINVAL if that is no P_Key
+ * ipoib_pkey_parse - parse a P_Key given by a user
+ * @text: a number as for kstrtou16(), may have leading space and a trailing
+ *	newline
+ * @number: the number as written, with or without the membership bit; used in
+ *	names, and ipoib_pkey_full() of it is the P_Key
+ * Return: 0, or -EINVAL if that is not a P_Key
  */
 int ipoib_pkey_parse(const char *text, u16 *number)
 {
@@ -56,7 +60,7 @@ static const u8 *ipoib_nd_lladdr(const void *pkt, u32 len)
 	const struct nd_msg *nd = pkt + sizeof(struct ipv6hdr);
 	const u8 *opt = nd->opt;
 
-	/* The option: type, length in octets of eight, 2 of padding. */
+	/* The option: type, length in units of 8 bytes, 2 bytes of padding. */
 	if (len < sizeof(struct ipv6hdr) + sizeof(*nd) + 4 + INFINIBAND_ALEN)
 		return NULL;
 	if (nd->icmph.icmp6_type != NDISC_NEIGHBOUR_SOLICITATION &&
@@ -69,29 +73,29 @@ static const u8 *ipoib_nd_lladdr(const void *pkt, u32 len)
 }
 
 /**
- * ipoib_told_addr - the link-layer address a packet says its sender has
+ * ipoib_pkt_lladdr - link-layer address that a packet claims for its sender
  * @proto: Ethertype
- * @pkt: what follows the encapsulation
- * @len: octets of it
+ * @pkt: packet without its encapsulation
+ * @len: bytes of it
  * Return: the address, within @pkt, or NULL if there is none
  */
-const u8 *ipoib_told_addr(__be16 proto, const void *pkt, u32 len)
+const u8 *ipoib_pkt_lladdr(__be16 proto, const void *pkt, u32 len)
 {
 	if (!ipoib_may_tell_addr(proto, pkt, len))
 		return NULL;
 	return proto == htons(ETH_P_ARP) ? ipoib_arp_sender(pkt, len) :
 					   ipoib_nd_lladdr(pkt, len);
 }
-EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_told_addr);
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_pkt_lladdr);
 
 /**
  * ipoib_cm_private_fill - private data of a REQ or REP
  * @data: to be filled in
  * @qpn: own UD QP
  * @max_msg: longest message to be received, with its encapsulation
- * @caps: IPOIB_CM_CAP_* to offer; without any the peer is told no more than
- *	the RFC has
- * Return: octets to send
+ * @caps: IPOIB_CM_CAP_* to offer; without any, only the fields of the RFC are
+ *	sent
+ * Return: bytes to send
  */
 u32 ipoib_cm_private_fill(struct ipoib_cm_private *data, u32 qpn, u32 max_msg,
 			  u32 caps)
@@ -111,10 +115,10 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_private_fill);
 /**
  * ipoib_cm_private_parse - read the private data of a REQ or REP
  * @peer: result; unchanged on error
- * @data: as received, at any address
- * @len: octets of it; the CM gives all it has room for, zeroes behind
+ * @data: as received, with any alignment
+ * @len: its length; the CM passes all it has room for, padded with zeroes
  *
- * Return: 0, or -EINVAL if no decent peer sends that
+ * Return: 0, or -EINVAL if the private data is not valid
  */
 int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
 			   u32 len)
@@ -127,21 +131,21 @@ int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
 	memcpy(&p, data, min_t(u32, len, sizeof(p)));
 	qpn = be32_to_cpu(p.qpn) & IPOIB_QPN_MASK;
 	max_msg = be32_to_cpu(p.max_msg);
-	/* The two management QPs, the multicast QPN; less than any MTU. */
+	/* A management QP, the multicast QPN; less than any MTU. */
 	if (qpn <= 1 || qpn == IPOIB_QPN_MASK ||
 	    max_msg < ETH_MIN_MTU + IPOIB_ENCAP_LEN)
 		return -EINVAL;
 	peer->qpn = qpn;
 	peer->max_msg = min_t(u32, max_msg, IPOIB_CM_MSG_MAX);
 	peer->caps = 0;
-	/* What was not sent is zero. */
+	/* Fields that were not sent are zero. */
 	if (p.magic == cpu_to_be32(IPOIB_CM_MAGIC) && p.version)
 		peer->caps = be32_to_cpu(p.caps) & IPOIB_CM_CAPS;
 	return 0;
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_private_parse);
 
-/* ---- packets that are not finished -------------------------------------- */
+/* ---- unfinished packets ------------------------------------------------- */
 
 #define IPOIB_IP_FRAGMENT	0x3fff	/* more fragments, offset */
 
@@ -170,9 +174,9 @@ static int ipoib_ip6_payload(const struct ipv6hdr *ip6, u32 len, u8 *proto)
  * ipoib_transport_parse - find the transport header of a packet
  * @t: result
  * @proto: Ethertype
- * @pkt: what follows the encapsulation
- * @len: octets of it at hand
- * Return: 0, or -EINVAL if there is no whole TCP or UDP header: another
+ * @pkt: packet without its encapsulation
+ * @len: bytes of it that are available
+ * Return: 0, or -EINVAL if there is no complete TCP or UDP header: another
  *	protocol, a fragment, an IPv6 extension header
  */
 int ipoib_transport_parse(struct ipoib_transport *t, __be16 proto,
@@ -212,9 +216,9 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_transport_parse);
  * @imm: immediate data, host order
  * @caps: IPOIB_CM_CAP_* of the connection
  * @t: its transport header, NULL if there is none
- * @len: octets of the packet without its encapsulation
+ * @len: bytes of the packet without its encapsulation
  *
- * The receiver asks of what came, and the sender of what it is about to send.
+ * For the receiver of a packet, and for the sender before it is sent.
  *
  * Return: 0 or -EINVAL
  */

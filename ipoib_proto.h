@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What standards fix: addresses, P_Keys, headers, private data
+ * Formats fixed by standards: addresses, P_Keys, headers, private data
  *
- * Neither this nor ipoib_proto.c knows a device: the unit tests, ipoib_test.c,
- * run both in user space as well as in the kernel.  What packets pass is
- * inline, the rest is in ipoib_proto.c.
+ * This and ipoib_proto.c depend on no device: the unit tests, ipoib_test.c, run
+ * both in user space and in the kernel.  The fast path is inline, the rest is
+ * in ipoib_proto.c.
  *
  * RFC 4391 sections 4 (multicast), 6 (encapsulation) and 9 (link-layer
  * address), RFC 4755 section 6 (private data); IBA volume 1 section 10.9
@@ -16,20 +16,14 @@
 #include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/export.h>
-#include <linux/icmpv6.h>
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_infiniband.h>
 #include <linux/in.h>
-#include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/math.h>
-#include <linux/math64.h>
-#include <linux/minmax.h>
 #include <linux/string.h>
-#include <linux/tcp.h>
 #include <linux/types.h>
-#include <linux/udp.h>
 #include <linux/unaligned.h>
 #include <net/ndisc.h>
 #include <rdma/ib_verbs.h>
@@ -37,7 +31,7 @@
 #define IPOIB_ENCAP_LEN		4
 #define IPOIB_HARD_LEN		(INFINIBAND_ALEN + IPOIB_ENCAP_LEN)
 
-/* The unit tests are a module of their own. */
+/* The unit tests may be a separate module. */
 #if IS_MODULE(CONFIG_INFINIBAND_IPOIB_KUNIT_TEST) && !defined(IPOIB_INTEROP)
 #define EXPORT_SYMBOL_FOR_IPOIB_TEST(symbol)	EXPORT_SYMBOL_GPL(symbol)
 #else
@@ -48,13 +42,13 @@
 
 #define IPOIB_PKEY_FULL		0x8000	/* full membership bit */
 
-/* The key with full membership, which alone can be on the broadcast group. */
+/* The P_Key with full membership, the only one for the broadcast group. */
 static inline u16 ipoib_pkey_full(u16 pkey)
 {
 	return pkey | IPOIB_PKEY_FULL;
 }
 
-/* Not so if a table entry is empty. */
+/* False for an empty table entry. */
 static inline bool ipoib_pkey_valid(u16 pkey)
 {
 	return pkey & ~IPOIB_PKEY_FULL;
@@ -74,7 +68,7 @@ struct ipoib_encap {
 	__be16 reserved;
 };
 
-/* Ethertypes that are sent: the RFC's, and TIPC as other peers do. */
+/* Ethertypes to send: those of the RFC, and TIPC as deployed peers do. */
 static inline bool ipoib_proto_ok(__be16 proto)
 {
 	return proto == htons(ETH_P_IP) || proto == htons(ETH_P_IPV6) ||
@@ -82,7 +76,7 @@ static inline bool ipoib_proto_ok(__be16 proto)
 	       proto == htons(ETH_P_TIPC);
 }
 
-/* What the stack puts before a packet: IPOIB_HARD_LEN octets. */
+/* Fill the header that the stack puts before a packet: IPOIB_HARD_LEN bytes. */
 static inline void ipoib_header_fill(void *hdr, const void *daddr,
 				     __be16 proto)
 {
@@ -96,23 +90,23 @@ static inline void ipoib_header_fill(void *hdr, const void *daddr,
 /**
  * ipoib_ud_mtu - IP MTU of a datagram link
  * @mtu: its InfiniBand MTU, from a port or the broadcast group
- * Return: octets, or -EINVAL if there is no such MTU
+ * Return: bytes, or -EINVAL if there is no such MTU
  */
 static inline int ipoib_ud_mtu(u8 mtu)
 {
-	int octets = ib_mtu_enum_to_int(mtu);
+	int bytes = ib_mtu_enum_to_int(mtu);
 
-	return octets < 0 ? -EINVAL : octets - IPOIB_ENCAP_LEN;
+	return bytes < 0 ? -EINVAL : bytes - IPOIB_ENCAP_LEN;
 }
 
 /* ---- link-layer address (RFC 4391 section 9.1.1) ------------------------ */
 
 /*
- * A flags octet, a 24-bit QPN, the port's GID.  It stands at odd places in
- * packets, hence the accessors.
+ * A flags byte, a 24-bit QPN, the port's GID.  It may be unaligned in packets,
+ * hence the accessors.
  */
 #define IPOIB_QPN_MASK		0xffffff
-#define IPOIB_ADDR_RC		0x80	/* flags: takes connections (RFC 4755) */
+#define IPOIB_ADDR_RC		0x80	/* accepts connections (RFC 4755) */
 
 extern const u8 ipoib_broadcast[INFINIBAND_ALEN];
 
@@ -136,7 +130,7 @@ static inline bool ipoib_addr_is_multicast(const u8 *addr)
 	return addr[4] == 0xff;
 }
 
-/* Does the owner of a unicast address take reliable connections? */
+/* Does the owner of a unicast address accept reliable connections? */
 static inline bool ipoib_addr_is_rc(const u8 *addr)
 {
 	return addr[0] & IPOIB_ADDR_RC;
@@ -166,7 +160,7 @@ static inline void ipoib_addr_set_pkey(u8 *addr, u16 pkey)
  * @mgid: result
  *
  * The stack may have mapped the address before the P_Key changed, so P_Key
- * and scope are the link's whatever the address says (RFC 4391 section 4).
+ * and scope are always taken from the link (RFC 4391 section 4).
  */
 static inline void ipoib_addr_mgid(const u8 *addr, const u8 *broadcast,
 				   u16 pkey, union ib_gid *mgid)
@@ -176,18 +170,18 @@ static inline void ipoib_addr_mgid(const u8 *addr, const u8 *broadcast,
 	put_unaligned_be16(pkey, &mgid->raw[4]);
 }
 
-/* Both halves of a product of 128 bits. */
+/* XOR of both halves of a 128-bit product. */
 static inline u64 ipoib_hash_mix(u64 a, u64 b)
 {
 	return a * b ^ mul_u64_u64_shr(a, b, 64);
 }
 
-/* Random since the module was loaded. */
+/* Set to random values when the module is loaded. */
 extern u64 ipoib_hash_key[3];
 
 /*
- * Peers choose addresses, so each octet counts, and nobody who does not know
- * the keys can make addresses that fall together.  Tables take the low bits.
+ * Peers choose addresses, so every byte counts, and nobody can construct
+ * collisions without knowing the keys.  Tables use the low bits.
  */
 static inline u32 ipoib_addr_hash(const void *addr, u32 seed)
 {
@@ -200,7 +194,7 @@ static inline u32 ipoib_addr_hash(const void *addr, u32 seed)
 	return ipoib_hash_mix(x, ipoib_hash_key[2]);
 }
 
-/* Which of @num queues packets for a neighbour take, if it has to be one. */
+/* The queue of @num for packets to a neighbour, where it must be only one. */
 static inline u32 ipoib_addr_queue(const u8 *addr, u32 num)
 {
 	return reciprocal_scale(ipoib_addr_hash(addr, 0), num);
@@ -218,7 +212,7 @@ static inline bool ipoib_addr_equal(const u8 *a, const u8 *b)
 
 /* ---- ARP and neighbour discovery (RFC 4391 section 9) ------------------- */
 
-/* May a packet after its encapsulation hold its sender's address? */
+/* May a packet (without encapsulation) contain its sender's address? */
 static inline bool ipoib_may_tell_addr(__be16 proto, const void *pkt, u32 len)
 {
 	const struct ipv6hdr *ip6 = pkt;
@@ -229,9 +223,9 @@ static inline bool ipoib_may_tell_addr(__be16 proto, const void *pkt, u32 len)
 	       unlikely(ip6->nexthdr == IPPROTO_ICMPV6);
 }
 
-const u8 *ipoib_told_addr(__be16 proto, const void *pkt, u32 len);
+const u8 *ipoib_pkt_lladdr(__be16 proto, const void *pkt, u32 len);
 
-/* Is a packet the stack's question whether a neighbour is there? */
+/* Is a packet an ARP request or a neighbour solicitation? */
 static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
 {
 	const struct ipv6hdr *ip6 = pkt;
@@ -247,6 +241,21 @@ static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
 	       NDISC_NEIGHBOUR_SOLICITATION;
 }
 
+/* Whom a probe asks for, in 32 bits; what ipoib_is_probe() is true for. */
+static inline u32 ipoib_probe_target(__be16 proto, const void *pkt, u32 len)
+{
+	const u32 arp_target = sizeof(struct arphdr) + 2 * INFINIBAND_ALEN + 4;
+	const struct nd_msg *nd = pkt + sizeof(struct ipv6hdr);
+
+	if (proto == htons(ETH_P_ARP))
+		return len < arp_target + 4 ? 0 :
+		       get_unaligned((const u32 *)(pkt + arp_target));
+	return get_unaligned((const u32 *)&nd->target) ^
+	       get_unaligned((const u32 *)&nd->target + 1) ^
+	       get_unaligned((const u32 *)&nd->target + 2) ^
+	       get_unaligned((const u32 *)&nd->target + 3);
+}
+
 /* ---- connected mode's private data (RFC 4755 section 6) ----------------- */
 
 /* Longest message of deployed peers: an MTU of 65520 with encapsulation. */
@@ -255,19 +264,19 @@ static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
 
 #define IPOIB_CM_MAGIC		0x49506f2b	/* "IPo+" */
 #define IPOIB_CM_VERSION	1
-/* Packets may come without their checksums: RC has an ICRC end to end. */
+/* Packets may be sent without checksums: RC has an ICRC end to end. */
 #define IPOIB_CM_CAP_NO_CSUM	BIT(0)
-/* A packet may come that is yet to be cut into segments. */
+/* A packet may be sent unsegmented. */
 #define IPOIB_CM_CAP_GSO	BIT(1)
 #define IPOIB_CM_CAPS		(IPOIB_CM_CAP_NO_CSUM | IPOIB_CM_CAP_GSO)
 
 /**
  * struct ipoib_cm_private - private data of REQ and REP
- * @qpn: the sender's UD QP; the first octet is ignored on receipt
- * @max_msg: longest message the sender takes, with its encapsulation
- * @magic: IPOIB_CM_MAGIC.  What begins here is unknown to the RFC and ignored
- *	by other implementations, which leave it zero
- * @version: of what begins at @magic, from 1; later ones only append
+ * @qpn: the sender's UD QP; the first byte is ignored on receipt
+ * @max_msg: longest message the sender receives, with its encapsulation
+ * @magic: IPOIB_CM_MAGIC.  The RFC does not define this field and the following
+ *	ones; other implementations ignore them and send zeroes
+ * @version: of the fields from @magic on, from 1; later ones only append
  * @reserved: sent as zero, ignored on receipt
  * @caps: IPOIB_CM_CAP_*; unknown bits are ignored
  */
@@ -283,7 +292,7 @@ struct ipoib_cm_private {
 #define IPOIB_CM_RFC_LEN	offsetof(struct ipoib_cm_private, magic)
 
 /**
- * struct ipoib_cm_peer - what a peer's private data said
+ * struct ipoib_cm_peer - contents of a peer's private data
  * @qpn: its UD QP
  * @max_msg: longest message to send to it, with its encapsulation
  * @caps: IPOIB_CM_CAP_* that both sides know
@@ -299,25 +308,26 @@ u32 ipoib_cm_private_fill(struct ipoib_cm_private *data, u32 qpn, u32 max_msg,
 int ipoib_cm_private_parse(struct ipoib_cm_peer *peer, const void *data,
 			   u32 len);
 
-/* Where an interface waits for requests (RFC 4755 section 6). */
+/* Service ID that an interface listens on (RFC 4755 section 6). */
 static inline u64 ipoib_cm_service_id(u32 qpn)
 {
 	return 0x10ULL << 56 | (qpn & IPOIB_QPN_MASK);
 }
 
-/* ---- packets that are not finished -------------------------------------- */
+/* ---- unfinished packets ------------------------------------------------- */
 
 /*
- * Immediate data says what is still to be done to a packet.  It is used on
- * connections whose capabilities allow it, nowhere else.
+ * Immediate data says what the receiver has to do to finish a packet.  It is
+ * used only on connections whose capabilities allow it.
  */
 #define IPOIB_IMM_CSUM		BIT(31)	/* the transport checksum is missing */
-#define IPOIB_IMM_GSO		BIT(30)	/* to be cut; the size is below */
-#define IPOIB_IMM_ECN		BIT(29)	/* CWR belongs to the first segment */
-#define IPOIB_IMM_SIZE		0xffff	/* octets of payload in a segment */
+#define IPOIB_IMM_GSO		BIT(30)	/* to be segmented; size in low bits */
+#define IPOIB_IMM_ECN		BIT(29)	/* CWR is for the first segment only */
+#define IPOIB_IMM_SIZE		0xffff	/* bytes of payload in a segment */
 /*
- * What is in smaller segments, or more of UDP's than a socket makes, the sender
- * cuts itself: a receiver need not make a thousand packets of one message.
+ * The sender segments packets itself if segments are smaller, or for UDP more
+ * than a socket makes: a receiver need not make a thousand packets of a
+ * message.
  */
 #define IPOIB_IMM_SIZE_MIN	88
 #define IPOIB_IMM_UDP_SEGS	128
@@ -325,9 +335,9 @@ static inline u64 ipoib_cm_service_id(u32 qpn)
 /**
  * struct ipoib_transport - transport header of a packet
  * @proto: IPPROTO_TCP or IPPROTO_UDP
- * @start: octets of headers before it
- * @end: octets of headers with it
- * @csum: where in the packet its checksum is
+ * @start: its offset in the packet
+ * @end: offset of its end
+ * @csum: offset of its checksum
  */
 struct ipoib_transport {
 	u8 proto;

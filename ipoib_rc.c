@@ -2,65 +2,46 @@
 /*
  * Packets on connections: the hot part of connected mode
  *
- * A packet for a neighbour with a connection becomes one message on it, from
- * wherever its pieces are.  Requests of one connection gather in a chain while
- * the stack announces more.  A connection takes so many packets, then they
- * wait in a queue of their own, bounded in octets, and the stack's queue goes
- * on for others: BQL regards a packet as done when it was handed over.
+ * A packet for a neighbour with a connection is sent as one message, gathered
+ * from its fragments.  Requests for one connection form a chain while the stack
+ * announces more.  Packets that find the connection's ring full wait in a queue
+ * of their own, bounded in bytes, while the stack's queue keeps running for
+ * others: for BQL a packet is done once it has been handed over.
  *
- * Between two of ours a packet may come without its checksum, and several
- * segments in one; immediate data says so.
+ * Between two hosts running this driver, a packet may be sent without its
+ * checksum, or unsegmented; immediate data says so.
  *
- * Objects: the sending side of struct ipoib_conn, the packets that wait in
+ * Objects: the sending side of struct ipoib_conn, the waiting packets of
  * struct ipoib_link, struct ipoib_rc_chain.  Locks: ipoib_link.lock for a
  * connection and what waits for it; the netdev TX lock for the chain.
  *
  * RFC 4755 sections 5 (encapsulation) and 7 (MTU).
  */
-#include <linux/icmpv6.h>
 #include <linux/skbuff_ref.h>
 #include <linux/tcp.h>
 #include <net/gro.h>
 #include <net/gso.h>
-#include <net/icmp.h>
 #include <net/netdev_queues.h>
 
 #include "ipoib.h"
-#include "ipoib_cm.h"
+#include "ipoib_channel.h"
+#include "ipoib_cm_internal.h"
+#include "ipoib_count.h"
+#include "ipoib_cq.h"
+#include "ipoib_debug.h"
+#include "ipoib_fit.h"
+#include "ipoib_ib.h"
+#include "ipoib_pmtu.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_qp.h"
+#include "ipoib_rc.h"
+#include "ipoib_rules.h"
+#include "ipoib_rx.h"
+#include "ipoib_skb.h"
+#include "ipoib_tx.h"
 
-#define IPOIB_PMTU_WAITING	64
-
-/* ---- too long ----------------------------------------------------------- */
-
-/**
- * ipoib_pmtu_signal - a packet is too long for its neighbour
- * @dev: interface
- * @skb: packet with its link-layer address in front; consumed
- * @mtu: what would have been fine
- *
- * The route learns it here; a sender that wants to know, or is another host,
- * is told by ICMP from a work item, since that sends a packet itself.
- *
- * Context: BHs disabled.
- */
-void ipoib_pmtu_signal(struct ipoib_dev *dev, struct sk_buff *skb, u32 mtu)
-{
-	struct ipoib_cm *cm = dev->cm;
-
-	atomic64_inc(&cm->stats.pmtu);
-	DEV_STATS_INC(dev->ndev, tx_errors);
-	if (!skb_dst(skb) || skb_queue_len(&cm->pmtu) >= IPOIB_PMTU_WAITING) {
-		ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_PKT_TOO_BIG);
-		return;
-	}
-	skb_dst_update_pmtu_no_confirm(skb, mtu);
-	skb_orphan(skb);
-	*ipoib_pmtu_cb(skb) = mtu;
-	skb_queue_tail(&cm->pmtu, skb);
-	queue_work(ipoib_wq, &cm->pmtu_work);
-}
-
-/* Can datagrams carry it, cut by the HCA or here if need be? */
+/* True if datagrams can carry it, segmented by HCA or driver if needed. */
 static bool ipoib_fits_datagram(struct ipoib_dev *dev, struct sk_buff *skb)
 {
 	return !(ipoib_ud_fit(dev, skb) &
@@ -69,7 +50,7 @@ static bool ipoib_fits_datagram(struct ipoib_dev *dev, struct sk_buff *skb)
 
 /* ---- transmit completions ----------------------------------------------- */
 
-/* Is there room for another packet?  The last place is a drain marker's. */
+/* True if there is room for a packet; the last slot is for a drain marker. */
 static bool ipoib_rc_room(const struct ipoib_conn *conn)
 {
 	return ipoib_ring_free(conn->ring.size, conn->head,
@@ -97,7 +78,7 @@ static void ipoib_rc_retire(struct ipoib_conn *conn, u32 end, int budget)
 	/* Pairs with READ_ONCE() in ipoib_rc_room() */
 	WRITE_ONCE(conn->tail, tail);
 	WRITE_ONCE(txq->rc_done, txq->rc_done + packets);
-	atomic_sub(packets, &txq->rc_flying);
+	atomic_sub(packets, &txq->rc_inflight);
 }
 
 /* Link's lock held. */
@@ -113,19 +94,14 @@ static void ipoib_rc_break(struct ipoib_conn *conn, enum ib_wc_status status)
 
 static void ipoib_rc_push(struct ipoib_conn *conn);
 
-/**
- * ipoib_rc_tx_complete - a send on a connection is done with
- * @wc: completion, not of a marker
- * @budget: of the NAPI
- *
- * After the first that failed nothing is sent any more.  It and all after it
- * stay in the ring, for the next connection.
- *
- * Context: the channel's NAPI.
+/*
+ * A send on a connection completed.  After the first failure nothing more is
+ * sent: that packet and all later ones stay in the ring, for the next
+ * connection.
  */
-void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget)
+static void ipoib_rc_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
+			struct ipoib_tx_batch *batch, int budget)
 {
-	struct ipoib_qp *qp = wc->qp->qp_context;
 	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
 	struct ipoib_link *link = conn->link;
 	u32 seq = wc->wr_id;
@@ -141,18 +117,18 @@ void ipoib_rc_tx_complete(const struct ib_wc *wc, int budget)
 		ipoib_rc_break(conn, wc->status);
 		spin_unlock(&link->lock);
 	}
-	/* Pairs with that in ipoib_rc_wait(), behind the new conn->tail. */
+	/* Pairs with smp_mb() in ipoib_rc_wait(); conn->tail comes first. */
 	smp_mb();
 	if (unlikely(READ_ONCE(link->waiting_bytes)))
 		ipoib_rc_push(conn);
 }
 
 /**
- * ipoib_rc_purge - take back what a connection did not send
+ * ipoib_rc_purge - take back the packets that a connection did not send
  * @conn: connection whose QP is gone
  * @left: packets are added to it, with their link-layer addresses in front
  *
- * Context: process, nobody else knows the connection any more.
+ * Context: process, nobody else uses the connection any more.
  */
 void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left)
 {
@@ -165,7 +141,7 @@ void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left)
 		ipoib_tx_unmap(&conn->ring, slot);
 		__skb_push(slot->skb, INFINIBAND_ALEN);
 		__skb_queue_tail(left, slot->skb);
-		atomic_dec(&txq->rc_flying);
+		atomic_dec(&txq->rc_inflight);
 	}
 }
 
@@ -173,7 +149,7 @@ void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left)
  * ipoib_rc_resend - send packets that have waited
  * @list: packets with their link-layer addresses in front; emptied
  *
- * They take the way of all packets again, and may find another.
+ * They are transmitted like new packets, not necessarily on a connection.
  *
  * Context: process.
  */
@@ -190,7 +166,7 @@ void ipoib_rc_resend(struct sk_buff_head *list)
 static noinline u32 ipoib_rc_fit_slow(const struct ipoib_link *link,
 				      const struct sk_buff *skb, u32 *imm)
 {
-	u32 max_sge = link->dev->ud.max_sge;
+	u32 max_sge = link->dev->max_sge;
 	const struct ipoib_fit_dest dest = {
 		.rc = true,
 		.max_len = READ_ONCE(link->max_msg),
@@ -208,8 +184,8 @@ static noinline u32 ipoib_rc_fit_slow(const struct ipoib_link *link,
 }
 
 /*
- * What has to be done to a packet for the link's connection to take it, bits
- * of enum ipoib_fit, and what the peer is to be told.  Link's lock held.
+ * Return: what must be done to a packet before the link's connection takes it,
+ * bits of enum ipoib_fit; in @imm the immediate data.  Link's lock held.
  */
 static u32 ipoib_rc_fit(const struct ipoib_link *link,
 			const struct sk_buff *skb, u32 *imm)
@@ -220,7 +196,7 @@ static u32 ipoib_rc_fit(const struct ipoib_link *link,
 	if (!ipoib_fit_is_plain(skb->len - INFINIBAND_ALEN,
 				skb_shinfo(skb)->nr_frags,
 				skb_shinfo(skb)->gso_size, link->max_msg,
-				link->dev->ud.max_sge))
+				link->dev->max_sge))
 		return ipoib_rc_fit_slow(link, skb, imm);
 	*imm = 0;
 	if (skb->ip_summed != CHECKSUM_PARTIAL)
@@ -233,12 +209,12 @@ static u32 ipoib_rc_fit(const struct ipoib_link *link,
 }
 
 /**
- * ipoib_link_fit - what has to be done to a packet for a neighbour's connection
- * @link: the neighbour's
+ * ipoib_link_fit - what must be done to a packet for a neighbour's connection
+ * @link: link of the neighbour
  * @skb: packet with its link-layer address in front
  *
- * Without a connection it will be sent as datagrams, or wait as it is if those
- * are too short.  The link may have changed when the packet comes to be sent.
+ * Without a connection it will be sent as datagrams, or wait unchanged if it is
+ * too long for those.  The link may change before the packet is sent.
  *
  * Context: BHs disabled.
  * Return: bits of enum ipoib_fit
@@ -252,7 +228,7 @@ u32 ipoib_link_fit(const struct ipoib_link *link, const struct sk_buff *skb)
 	       ipoib_ud_fit(link->dev, skb);
 }
 
-/* The stack's pieces are more than the HCA gathers: copy them to large ones. */
+/* More fragments than the HCA can gather: copy them to larger ones. */
 static noinline int ipoib_rc_repack(struct sk_buff *skb)
 {
 	u32 pages = DIV_ROUND_UP(skb->data_len, IPOIB_REPACK_SIZE);
@@ -261,7 +237,7 @@ static noinline int ipoib_rc_repack(struct sk_buff *skb)
 
 	if (pages > IPOIB_REPACK_PAGES || skb_unclone(skb, GFP_ATOMIC))
 		return -ENOMEM;
-	/* Of pages that io_uring keeps, the skb has no references to drop. */
+	/* The skb holds no references to pages managed by io_uring. */
 	skb_zcopy_downgrade_managed(skb);
 	for (i = 0; i < pages; i++) {
 		page[i] = alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP,
@@ -292,7 +268,7 @@ err_free:
 	return -ENOMEM;
 }
 
-/* Do what can be done to a packet without cutting it. */
+/* Do what can be done to a packet without segmenting it. */
 static int ipoib_rc_finish(const struct ipoib_link *link, struct sk_buff *skb,
 			   u32 fit)
 {
@@ -301,12 +277,12 @@ static int ipoib_rc_finish(const struct ipoib_link *link, struct sk_buff *skb,
 	if (fit & IPOIB_FIT_CSUM)
 		ret = skb_checksum_help(skb);
 	if (!ret && fit & IPOIB_FIT_REPACK)
-		ret = link->dev->ud.max_sge >= IPOIB_REPACK_SGE ?
+		ret = link->dev->max_sge >= IPOIB_REPACK_SGE ?
 		      ipoib_rc_repack(skb) : skb_linearize(skb);
 	return ret;
 }
 
-/* Make a request of a packet and give it a place in the ring. */
+/* Build a work request for a packet and give it a slot in the ring. */
 static bool ipoib_rc_build(struct ipoib_conn *conn, struct ipoib_rc_wr *w,
 			   struct sk_buff *skb, u32 imm)
 {
@@ -334,7 +310,7 @@ static bool ipoib_rc_build(struct ipoib_conn *conn, struct ipoib_rc_wr *w,
 	slot->skb = skb;
 	slot->bytes = skb->len;
 	WRITE_ONCE(conn->head, conn->head + 1);
-	atomic_inc(&conn->qp.txq->rc_flying);
+	atomic_inc(&conn->qp.txq->rc_inflight);
 	ipoib_stamp(&conn->used);
 	skb_tx_timestamp(skb);
 	return true;
@@ -345,16 +321,19 @@ static int ipoib_rc_post_send(struct ipoib_conn *conn, struct ipoib_rc_wr *w)
 	const struct ib_send_wr *bad;
 	int ret;
 
+	/* A completion retires all packets before its own, too. */
+	WARN_ON_ONCE(w->wr.wr_id != conn->posted);
+	conn->posted = conn->head;
 	ret = ib_post_send(conn->qp.ib, &w->wr, &bad);
-	/* What was posted will be reported, the rest stays in the ring. */
+	/* Posted requests will complete, the rest stays in the ring. */
 	if (unlikely(ret))
 		ipoib_rc_break(conn, IB_WC_GENERAL_ERR);
 	return ret;
 }
 
 /*
- * Send a packet at once, without a chain.  It is not known to BQL: its queue
- * need not be the one that the connection belongs to.
+ * Send a packet at once, without a chain.  BQL does not account for it: it may
+ * come from another queue than the connection's.
  */
 static void ipoib_rc_send_one(struct ipoib_conn *conn, struct sk_buff *skb,
 			      u32 imm)
@@ -386,14 +365,14 @@ static void ipoib_rc_post(struct ipoib_txq *txq)
 
 	chain->conn = NULL;
 	ipoib_txq_handed(txq);
-	/* Else the packets have been taken out of the ring already, or will. */
+	/* Otherwise the packets were, or will be, taken out of the ring. */
 	if (unlikely(!ipoib_rc_usable(conn->link, conn)))
 		return;
 	last->wr.send_flags |= IB_SEND_SIGNALED;
 	txq->stat.posts++;
 	if (unlikely(ipoib_rc_post_send(conn, chain->w)))
 		txq->stat.post_errors++;
-	ipoib_txq_watch(txq, conn->cqs.tx,
+	ipoib_txq_watch(txq, conn->cqs.tx, conn->link->waiting_bytes ||
 			ipoib_tx_should_arm(conn->cqs.tx, conn->head -
 					    READ_ONCE(conn->tail),
 					    txq->urgent));
@@ -401,7 +380,7 @@ static void ipoib_rc_post(struct ipoib_txq *txq)
 }
 
 /**
- * ipoib_rc_flush - post what waits for more
+ * ipoib_rc_flush - post the pending chain
  * @txq: transmit queue in connected mode, its TX lock held
  */
 void ipoib_rc_flush(struct ipoib_txq *txq)
@@ -415,32 +394,11 @@ void ipoib_rc_flush(struct ipoib_txq *txq)
 	spin_unlock(&conn->link->lock);
 }
 
-static void ipoib_link_drop(struct ipoib_link *link, struct sk_buff *skb,
-			    enum skb_drop_reason reason)
-{
-	atomic64_inc(&link->dev->cm->stats.waiting_dropped);
-	ipoib_drop(link->dev->ndev, skb, reason);
-}
-
-/* Have a packet wait, or drop it if too much does. */
-static void ipoib_link_wait(struct ipoib_link *link, struct sk_buff *skb)
-{
-	lockdep_assert_held(&link->lock);
-	if (link->dead ||
-	    link->waiting_bytes + skb->len > IPOIB_LINK_WAIT_BYTES) {
-		ipoib_link_drop(link, skb, SKB_DROP_REASON_FULL_RING);
-		return;
-	}
-	__skb_queue_tail(&link->waiting, skb);
-	WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + skb->len);
-}
-
 /*
- * There is no connection: have one opened.  Meanwhile datagrams carry what
- * fits.  Longer packets wait while a connection is being opened, and are
- * dropped until it is time to ask the peer again.  Only a peer that goes on to
- * refuse has them sent as datagrams, too, where they are answered with a
- * smaller path MTU.
+ * There is no connection: have one opened.  Meanwhile packets that fit are sent
+ * as datagrams.  Longer packets wait while a connection is being opened, and
+ * are dropped during back-off.  If the peer keeps refusing, they are passed to
+ * the datagram path, too, which answers with a smaller path MTU.
  */
 static bool ipoib_rc_defer(struct ipoib_link *link, struct sk_buff *skb)
 {
@@ -474,7 +432,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	bool kick;
 	u32 len;
 
-	/* Of a connection that has ended, what it did not post is in its ring. */
+	/* Unposted packets of a connection that has ended are in its ring. */
 	if (chain->conn != conn) {
 		chain->conn = conn;
 		chain->num = 0;
@@ -485,9 +443,7 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 		ipoib_drop(txq->qp.dev->ndev, skb, SKB_DROP_REASON_NOMEM);
 		if (!chain->num)
 			chain->conn = NULL;
-		else if (!netdev_xmit_more())
-			ipoib_rc_post(txq);
-		return !netdev_xmit_more();
+		return false;
 	}
 	if (chain->num)
 		w[-1].wr.next = &w->wr;
@@ -495,23 +451,22 @@ static bool ipoib_rc_chain(struct ipoib_txq *txq, struct ipoib_conn *conn,
 	txq->urgent |= ipoib_tx_owner_short(skb);
 
 	len = skb->len;
-	ipoib_dbg_data(txq->qp.dev, "%u octets to connection %#x\n", len,
+	ipoib_dbg_data(txq->qp.dev, "%u bytes to connection %#x\n", len,
 		       conn->qp.ib->qp_num);
 	kick = __netdev_tx_sent_queue(txq->nq, len, netdev_xmit_more());
-	WRITE_ONCE(txq->rc_packets, txq->rc_packets + 1);
-	/* Not before BQL knows: the NAPI may complete them while we add to them. */
+	/* Only after BQL knows: the NAPI may complete these bytes at once. */
 	smp_store_release(&txq->rc_bytes, txq->rc_bytes + len);
 	if (kick) {
 		ipoib_rc_post(txq);
 		return true;
 	}
-	/* A packet that waits must find no request before it unposted. */
+	/* Waiting packets need a completion: leave no request unposted. */
 	if (chain->num == IPOIB_POST_BATCH || !ipoib_rc_room(conn))
 		ipoib_rc_post(txq);
 	return false;
 }
 
-/* Cut a packet that waited; its parts wait in its place. */
+/* Segment a packet that waited; its segments wait in its place. */
 static void ipoib_rc_push_segments(struct ipoib_link *link, struct sk_buff *skb)
 {
 	struct sk_buff *segs, *seg, *next;
@@ -527,12 +482,12 @@ static void ipoib_rc_push_segments(struct ipoib_link *link, struct sk_buff *skb)
 	skb_list_walk_safe(segs, seg, next) {
 		skb_mark_not_on_list(seg);
 		__skb_queue_tail(&list, seg);
-		WRITE_ONCE(link->waiting_bytes, link->waiting_bytes + seg->len);
+		ipoib_link_count_waiting(link, seg->truesize);
 	}
 	skb_queue_splice(&list, &link->waiting);
 }
 
-/* A packet that waited for room in the ring. */
+/* Send a packet that waited for room in the ring. */
 static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
 {
 	struct ipoib_link *link = conn->link;
@@ -541,7 +496,7 @@ static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
 
 	fit = ipoib_rc_fit(link, skb, &imm);
 	if (unlikely(fit & IPOIB_FIT_TOO_LONG))
-		ipoib_too_long(dev, skb, link->max_msg);
+		ipoib_pmtu_too_long(dev, skb, link->max_msg);
 	else if (unlikely(fit & IPOIB_FIT_SEGMENT))
 		ipoib_rc_push_segments(link, skb);
 	else if (unlikely(fit & IPOIB_FIT_NOT_YET) &&
@@ -551,19 +506,22 @@ static void ipoib_rc_push_one(struct ipoib_conn *conn, struct sk_buff *skb)
 		ipoib_rc_send_one(conn, skb, imm);
 }
 
-/* Go on with what waits, as far as there is room; the link's lock is held. */
+/*
+ * Send waiting packets while there is room; the link's lock is held.  If a chain
+ * is still to be posted, its completion brings us back.
+ */
 static void ipoib_rc_push_locked(struct ipoib_conn *conn)
 {
 	struct ipoib_link *link = conn->link;
 	struct ipoib_txq *txq = conn->qp.txq;
 	struct sk_buff *skb;
 
-	while (ipoib_rc_usable(link, conn) && ipoib_rc_room(conn)) {
+	while (ipoib_rc_usable(link, conn) && ipoib_rc_room(conn) &&
+	       conn->posted == conn->head) {
 		skb = __skb_dequeue(&link->waiting);
 		if (!skb)
 			break;
-		WRITE_ONCE(link->waiting_bytes,
-			   link->waiting_bytes - skb->len);
+		ipoib_link_count_waiting(link, -skb->truesize);
 		ipoib_rc_push_one(conn, skb);
 	}
 	if (ipoib_rc_usable(link, conn))
@@ -581,13 +539,13 @@ static noinline void ipoib_rc_push(struct ipoib_conn *conn)
 	spin_unlock(&conn->link->lock);
 }
 
-/* Have a packet wait until one before it completes. */
+/* Queue a packet until one before it completes. */
 static noinline void ipoib_rc_wait(struct ipoib_conn *conn, struct sk_buff *skb)
 {
 	ipoib_link_wait(conn->link, skb);
 	/*
-	 * Whoever completes the last of those before it sees that something
-	 * waits; or we see that it has completed, and nobody will push.
+	 * Whoever completes the last one before it sees that something waits;
+	 * or we see that it has completed, and nobody else will push.
 	 */
 	smp_mb();
 	if (unlikely(conn->head == READ_ONCE(conn->tail)))
@@ -597,12 +555,12 @@ static noinline void ipoib_rc_wait(struct ipoib_conn *conn, struct sk_buff *skb)
 }
 
 /*
- * A filter gave the packet a queue of its own choice.  The connection's own
- * queue may have requests that are not posted yet: they go first, and the
- * packet when one of them completes.
+ * A filter chose another queue for the packet.  The connection's own queue may
+ * have requests that are not posted yet: they are sent first, and the packet
+ * when one of them completes.
  */
-static noinline void ipoib_rc_stray(struct ipoib_conn *conn,
-				    struct sk_buff *skb, u32 imm)
+static noinline void ipoib_rc_foreign_queue(struct ipoib_conn *conn,
+					    struct sk_buff *skb, u32 imm)
 {
 	if (conn->head != READ_ONCE(conn->tail)) {
 		ipoib_rc_wait(conn, skb);
@@ -613,12 +571,12 @@ static noinline void ipoib_rc_stray(struct ipoib_conn *conn,
 }
 
 /*
- * Send a packet that fits, or have it wait, or say by @fit what has to be done
- * to it first.  The link's lock and the TX lock are held.
+ * Send a packet that fits, or queue it, or set @fit to what must be done to it
+ * first.  The link's lock and the TX lock are held.
  *
  * Return: true if the queue is to be flushed
  */
-static bool ipoib_rc_xmit_locked(struct ipoib_txq *txq, struct ipoib_conn *conn,
+static bool ipoib_rc_send_locked(struct ipoib_txq *txq, struct ipoib_conn *conn,
 				 struct sk_buff *skb, u32 *fit)
 {
 	struct ipoib_link *link = conn->link;
@@ -632,75 +590,65 @@ static bool ipoib_rc_xmit_locked(struct ipoib_txq *txq, struct ipoib_conn *conn,
 		return false;
 	}
 	if (unlikely(conn->qp.txq != txq)) {
-		ipoib_rc_stray(conn, skb, imm);
+		ipoib_rc_foreign_queue(conn, skb, imm);
 		return false;
 	}
 	return ipoib_rc_chain(txq, conn, skb, imm);
 }
 
 /*
- * A packet does not fit as it is.  What takes long is done without the link's
- * lock.  Return: true if it was made to fit; else it was consumed.
+ * Make a packet fit; do what takes long without the link's lock.  Return: true
+ * if it fits now; else it was consumed.
  */
-static noinline bool ipoib_rc_prepare(struct ipoib_txq *txq,
-				      struct ipoib_link *link,
+static noinline bool ipoib_rc_prepare(struct ipoib_link *link,
 				      struct sk_buff *skb, u32 fit)
 {
-	if (fit & IPOIB_FIT_SEGMENT) {
-		ipoib_xmit_segments(txq, skb);
-		return false;
-	}
 	if (!(fit & IPOIB_FIT_TOO_LONG) && !ipoib_rc_finish(link, skb, fit))
 		return true;
 	if (fit & IPOIB_FIT_TOO_LONG)
-		ipoib_too_long(link->dev, skb, READ_ONCE(link->max_msg));
+		ipoib_pmtu_too_long(link->dev, skb, READ_ONCE(link->max_msg));
 	else
 		ipoib_drop(link->dev->ndev, skb, SKB_DROP_REASON_NOMEM);
-	ipoib_txq_kick(txq);
 	return false;
 }
 
 /**
- * ipoib_rc_xmit - send a packet to a neighbour that takes connections
+ * ipoib_rc_send - send a packet to a neighbour that accepts connections
  * @txq: queue, its TX lock held
  * @skb: packet with its link-layer address in front
- * @link: the neighbour's
+ * @link: link of the neighbour
  *
- * The headers may have moved when this returns.
+ * The headers may have been reallocated when this returns.
  *
- * Return: false if it should go as datagram; else it was consumed
+ * Return: what was done with it
  */
-bool ipoib_rc_xmit(struct ipoib_txq *txq, struct sk_buff *skb,
-		   struct ipoib_link *link)
+enum ipoib_sent ipoib_rc_send(struct ipoib_txq *txq, struct sk_buff *skb,
+			      struct ipoib_link *link)
 {
 	struct ipoib_conn *conn = txq->rc->conn;
-	bool handled, kick;
+	enum ipoib_sent sent;
 	u32 fit;
 
 	if (conn && unlikely(conn->link != link))
 		ipoib_rc_flush(txq);
 	do {
-		handled = true;
-		kick = false;
+		sent = IPOIB_SENT_DONE;
 		fit = 0;
 		spin_lock(&link->lock);
 		conn = link->conn;
-		if (unlikely(!ipoib_rc_usable(link, conn)))
-			handled = ipoib_rc_defer(link, skb);
-		else
-			kick = ipoib_rc_xmit_locked(txq, conn, skb, &fit);
+		if (unlikely(!ipoib_rc_usable(link, conn))) {
+			if (!ipoib_rc_defer(link, skb))
+				sent = IPOIB_SENT_NOT;
+		} else if (ipoib_rc_send_locked(txq, conn, skb, &fit)) {
+			sent = IPOIB_SENT_FLUSH;
+		}
 		spin_unlock(&link->lock);
 		if (likely(!(fit & IPOIB_FIT_NOT_YET)))
-			break;
-	} while (ipoib_rc_prepare(txq, link, skb, fit));
-
-	if (unlikely(fit & IPOIB_FIT_NOT_YET))
-		return true;
-	if (kick)
-		ipoib_txq_flush(txq);
-	else if (handled)
-		ipoib_txq_kick(txq);
-	return handled;
+			return sent;
+		if (fit & IPOIB_FIT_SEGMENT)
+			return IPOIB_SENT_CUT;
+	} while (ipoib_rc_prepare(link, skb, fit));
+	return IPOIB_SENT_DONE;
 }
 
 /* ---- receive path ------------------------------------------------------- */
@@ -717,7 +665,7 @@ static unsigned int ipoib_rx_gso_type(u32 imm, u8 l4, __be16 proto)
 						  SKB_GSO_TCPV6);
 }
 
-/* Note in the skb what its sender left to be done. */
+/* Note in the skb which checksum and segmentation its sender left out. */
 static bool ipoib_rc_rx_unfinished(struct ipoib_conn *conn,
 				   struct sk_buff *skb, __be16 proto, u32 imm)
 {
@@ -772,19 +720,10 @@ bad:
 	DEV_STATS_INC(ndev, rx_errors);
 }
 
-/**
- * ipoib_rc_rx_complete - something came in by a connection
- * @ch: channel
- * @qp: its QP
- * @slot: buffers of the receive
- * @wc: completion
- * @batch: counts
- *
- * Context: the channel's NAPI.
- */
-void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
-			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
-			  struct ipoib_rx_batch *batch)
+/* A receive on a connection completed. */
+static void ipoib_rc_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
+			struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+			struct ipoib_rx_batch *batch)
 {
 	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
 
@@ -799,3 +738,8 @@ void ipoib_rc_rx_complete(struct ipoib_channel *ch, struct ipoib_qp *qp,
 		ipoib_conn_notify(conn, IPOIB_CONN_EV_BROKEN);
 	}
 }
+
+const struct ipoib_qp_ops ipoib_rc_qp_ops = {
+	.rx	= ipoib_rc_rx,
+	.tx	= ipoib_rc_tx,
+};

@@ -2,7 +2,9 @@
 /*
  * Decisions that need no device: tables and rare cases, see ipoib_rules.h
  */
-#include <linux/kernel.h>
+#include <linux/bits.h>
+#include <linux/ethtool.h>
+#include <linux/log2.h>
 #include <linux/string.h>
 
 #include "ipoib_proto.h"
@@ -11,8 +13,8 @@
 #define IPOIB_PATH_DELAY_MIN	(HZ / 4)
 #define IPOIB_MCAST_DELAY_MIN	HZ
 #define IPOIB_LINK_DELAY_MIN	(HZ / 2)
-#define IPOIB_HEARD_SECOND	5000	/* peers that ask in a second */
-#define IPOIB_HEARD_HOSTS	10000	/* more of them take turns together */
+#define IPOIB_HEARD_SECOND	5000	/* peers that retry per second */
+#define IPOIB_HEARD_HOSTS	10000	/* beyond that they share slots */
 #define IPOIB_DEV_DELAY_MIN	(HZ / 4)
 #define IPOIB_UNSENT_DELAY_MIN	(HZ / 20UL)
 #define IPOIB_UNSENT_DELAY_MAX	(HZ / 4UL)
@@ -22,9 +24,9 @@
 /* ---- events ------------------------------------------------------------- */
 
 /**
- * ipoib_event_classify - what an event of the HCA asks of a port's interfaces
+ * ipoib_event_classify - what an HCA event requires of a port's interfaces
  * @event: event
- * @num: port it is about, of no meaning if it is about the whole HCA
+ * @num: port it is about, meaningless if it is about the whole HCA
  * @own: port of the interfaces
  * Return: bits of enum ipoib_event
  */
@@ -53,7 +55,7 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_event_classify);
 
 /* ---- states ------------------------------------------------------------- */
 
-/* Name of a state, and where it may go: bits */
+/* Name of a state, and the states that may follow: bits */
 struct ipoib_state {
 	const char *name;
 	u8 moves;
@@ -76,7 +78,7 @@ static const struct ipoib_state ipoib_path_states[] = {
 	[IPOIB_PATH_DEAD]	= { "dead", 0 },
 };
 
-/* Everything may end in IDLE. */
+/* IDLE may follow every state. */
 static const struct ipoib_state ipoib_mcast_states[] = {
 	[IPOIB_MCAST_IDLE]	= { "idle", BIT(IPOIB_MCAST_JOINING) |
 					    BIT(IPOIB_MCAST_IDLE) },
@@ -171,7 +173,7 @@ static unsigned long ipoib_delay_doubled(unsigned long first, u32 failures)
 }
 
 /**
- * ipoib_path_delay - when to ask again for a path
+ * ipoib_path_delay - delay before a path is queried again
  * @failures: in a row before this one
  */
 unsigned long ipoib_path_delay(u32 failures)
@@ -181,12 +183,12 @@ unsigned long ipoib_path_delay(u32 failures)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_delay);
 
 /**
- * ipoib_path_deny_delay - when to ask again because of a LID a peer shows
+ * ipoib_path_deny_delay - delay before a query for a LID seen in a packet
  * @denials: times that the SA denied such a LID
  * @same: it is the LID that the SA denied last
  *
- * Anybody can send a packet that claims to be a peer's.  A change of LID that
- * the SA knows of is found after 16 s at most all the same.
+ * Anybody can send a packet that claims to be a peer's.  A real change to
+ * another LID is still found after 16 s at most.
  */
 unsigned long ipoib_path_deny_delay(u32 denials, bool same)
 {
@@ -197,10 +199,10 @@ unsigned long ipoib_path_deny_delay(u32 denials, bool same)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_deny_delay);
 
 /**
- * ipoib_mcast_delay - when to join a group again
+ * ipoib_mcast_delay - delay before a group is joined again
  * @failures: in a row before this one
- * @broadcast: the group is the link itself, without which there is nothing:
- *	quick at first
+ * @broadcast: it is the broadcast group, without which nothing works: quick at
+ *	first
  */
 unsigned long ipoib_mcast_delay(u32 failures, bool broadcast)
 {
@@ -211,7 +213,30 @@ unsigned long ipoib_mcast_delay(u32 failures, bool broadcast)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_mcast_delay);
 
 /**
- * ipoib_link_delay - when to ask a peer again for a connection
+ * ipoib_link_may_wait - may a packet wait for a connection, or for room on it?
+ * @waiting: bytes that wait for its neighbour
+ * @all: bytes that wait for all neighbours of the interface
+ * @more: size of the packet
+ *
+ * A neighbour gets up to a 16th of what is left, but always some, so that those
+ * that stand still leave something to the others however many they are.  One
+ * packet may always wait, however long it is.  All bytes are truesize.
+ *
+ * Source: dynamic thresholds of shared-memory switches (Choudhury and Hahne,
+ * IEEE/ACM Transactions on Networking, 1998).
+ */
+bool ipoib_link_may_wait(u32 waiting, long all, u32 more)
+{
+	long most = clamp((IPOIB_CM_WAIT_BYTES - all) / 16,
+			  (long)IPOIB_LINK_WAIT_LEAST,
+			  (long)IPOIB_LINK_WAIT_BYTES);
+
+	return !waiting || (s64)waiting + more <= most;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_may_wait);
+
+/**
+ * ipoib_link_delay - delay before a connection is tried again
  * @failures: in a row before this one
  */
 unsigned long ipoib_link_delay(u32 failures)
@@ -221,15 +246,15 @@ unsigned long ipoib_link_delay(u32 failures)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_delay);
 
 /**
- * ipoib_link_heard_delay - when to ask a peer that says it is there again
+ * ipoib_link_heard_delay - when to try again a peer that was heard from
  * @now: jiffies
- * @failed: when it was last asked in vain, in jiffies
+ * @failed: jiffies of the last failure
  * @lid: of our port
- * @moved: it was not heard from where we would ask it
+ * @moved: it was heard from another LID than the path's
  *
- * All that a server talked to hear of it at a time.  LIDs are mostly given out
- * one after the other from 1, so each host has a moment of its own, and few
- * hosts wait for none.  If the peer has moved, the SA is asked meanwhile.
+ * All peers of a server hear from it at the same time.  Most LIDs are assigned
+ * one after the other from 1, so each host has a slot of its own, and with few
+ * hosts nobody waits.  If the peer has moved, the SA is queried meanwhile.
  *
  * Return: jiffies
  */
@@ -244,7 +269,7 @@ unsigned long ipoib_link_heard_delay(unsigned long now, unsigned long failed,
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_heard_delay);
 
 /**
- * ipoib_dev_delay - when to try again what an interface needs to be up
+ * ipoib_dev_delay - delay before bringing an interface up is tried again
  * @failures: in a row before this one
  */
 unsigned long ipoib_dev_delay(u32 failures)
@@ -254,7 +279,7 @@ unsigned long ipoib_dev_delay(u32 failures)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_dev_delay);
 
 /**
- * ipoib_unsent_delay - when to try again what ib_sa could not send
+ * ipoib_unsent_delay - delay before a request that ib_sa could not send
  * @unsent: attempts in a row before this one
  */
 unsigned long ipoib_unsent_delay(u32 unsent)
@@ -265,7 +290,7 @@ unsigned long ipoib_unsent_delay(u32 unsent)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_unsent_delay);
 
 /**
- * ipoib_delay_spread - keep a thousand hosts from asking in step
+ * ipoib_delay_spread - keep a thousand hosts from retrying in step
  * @delay: delay
  * @random: any number
  * Return: @delay and up to a quarter of it
@@ -280,11 +305,11 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_delay_spread);
 
 /**
  * ipoib_cm_get_limits - how many connections peers may open
- * @all: how many in all
+ * @all: limit of all
  * @limits: result
  *
- * Half-open ones, which make room for others, never have all the places of a
- * LID, or of all.
+ * Half-open ones, which make room for others, never use up the limit of a LID,
+ * or of all.
  */
 void ipoib_cm_get_limits(u32 all, struct ipoib_cm_limits *limits)
 {
@@ -305,7 +330,7 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_get_limits);
  * @limits: how many there may be
  *
  * Return: 0; -ENOSPC if there are too many, -EBUSY if the peer or its LID has
- *	its share, -EAGAIN if only too many of them are half-open
+ *	its share, -EAGAIN if just too many of them are half-open
  */
 int ipoib_cm_admit(const struct ipoib_cm_usage *use,
 		   const struct ipoib_cm_limits *limits)
@@ -322,11 +347,11 @@ int ipoib_cm_admit(const struct ipoib_cm_usage *use,
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_cm_admit);
 
 /**
- * ipoib_half_open_judge - what is to become of a half-open connection?
+ * ipoib_half_open_judge - what to do with a half-open connection
  * @now: jiffies
  * @answered: jiffies of our reply
- * @used: jiffies of the last packet on it, or of its making
- * @noted: something was noted that nobody has acted upon
+ * @used: jiffies of the last packet on it, or of its creation
+ * @noted: an event is pending
  */
 enum ipoib_half_open ipoib_half_open_judge(unsigned long now,
 					   unsigned long answered,
@@ -334,7 +359,7 @@ enum ipoib_half_open ipoib_half_open_judge(unsigned long now,
 {
 	if (noted)
 		return IPOIB_HALF_OPEN_WAIT;
-	/* It knows our QPN from our reply only. */
+	/* The peer knows our QPN from our reply only. */
 	if (time_after(used, answered))
 		return IPOIB_HALF_OPEN_PROVEN;
 	if (time_after(now, answered + IPOIB_HALF_OPEN_MOST))
@@ -349,7 +374,7 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_half_open_judge);
 
 /**
  * ipoib_queue_size - length of a queue from a parameter
- * @size: what the parameter says
+ * @size: value of the parameter
  * @least: power of two
  * @most: power of two
  * Return: a power of two from @least to @most
@@ -366,12 +391,12 @@ static u32 ipoib_queue_room(int max_wr, int max_cqe)
 }
 
 /**
- * ipoib_sendq_fit - length of a send queue that the HCA takes
- * @size: what is wanted, a power of two
+ * ipoib_sendq_fit - length of a send queue, clamped to the HCA's limits
+ * @size: requested length, a power of two
  * @max_wr: requests the HCA allows a queue
  * @max_cqe: completions it allows a CQ
- * Return: a power of two, as the ring needs it, two at least: one place is for
- *	the marker of a drain
+ * Return: a power of two, as the ring needs it, two at least: one slot is for
+ *	the drain marker
  */
 u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe)
 {
@@ -381,8 +406,8 @@ u32 ipoib_sendq_fit(u32 size, int max_wr, int max_cqe)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_sendq_fit);
 
 /**
- * ipoib_recvq_fit - length of a receive queue that the HCA takes
- * @size: what is wanted
+ * ipoib_recvq_fit - length of a receive queue, clamped to the HCA's limits
+ * @size: requested length
  * @max_wr: requests the HCA allows a queue
  * @max_cqe: completions it allows a CQ
  * @max_srq_wr: requests it allows an SRQ
@@ -396,9 +421,9 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_recvq_fit);
 
 /**
  * ipoib_child_sendq - length of a child's send queue
- * @size: the parent's, as ipoib_sendq_fit() says
+ * @size: the parent's, from ipoib_sendq_fit()
  *
- * There may be a thousand of them, and a queue is what a child costs most.
+ * There may be a thousand children, and the queue is most of a child's memory.
  */
 u32 ipoib_child_sendq(u32 size)
 {
@@ -408,15 +433,15 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_child_sendq);
 
 /**
  * ipoib_rc_bufs - buffers of a receive for the longest message of a connection
- * @max_sge: pieces the HCA allows a receive, at least one
- * @large: result: bytes of each buffer behind the first
+ * @max_sge: SGEs the HCA allows a receive, at least one
+ * @large: result: bytes of each buffer after the first
  *
  * The first is small and becomes the linear part of a packet, so that short
- * packets do not hold 64 KiB.  With four buffers the second may be the rest of
- * one.
+ * packets do not hold 64 KiB.  With four buffers the second may be what another
+ * packet left of one.
  *
- * Return: most buffers; with a single one there is no room for all that an IP
- *	packet can be, and peers are told so
+ * Return: most buffers; a single one is too small for the longest IP packet,
+ *	and peers learn that
  */
 u32 ipoib_rc_bufs(u32 max_sge, u32 *large)
 {
@@ -426,8 +451,8 @@ u32 ipoib_rc_bufs(u32 max_sge, u32 *large)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_rc_bufs);
 
 /**
- * ipoib_srq_fit - longest that an SRQ may grow
- * @size: a receive queue as ipoib_recvq_fit() says
+ * ipoib_srq_fit - length that an SRQ may grow to
+ * @size: length of a receive queue, from ipoib_recvq_fit()
  * @max_srq_wr: requests the HCA allows an SRQ
  * @max_cqe: completions it allows a CQ, which has room for @size more
  * Return: @size or more
@@ -442,7 +467,7 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_srq_fit);
 
 /**
  * ipoib_srq_want - buffers that an SRQ should have
- * @size: a receive queue as ipoib_recvq_fit() says
+ * @size: length of a receive queue, from ipoib_recvq_fit()
  * @users: QPs that take from it, at least one
  */
 u32 ipoib_srq_want(u32 size, u32 users)
@@ -454,11 +479,11 @@ u32 ipoib_srq_want(u32 size, u32 users)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_srq_want);
 
 /**
- * ipoib_cq_size - how much to promise of a CQ that is to be made
- * @need: completions of the QP that asks, at most @most
+ * ipoib_cq_size - size of a new CQ
+ * @need: completions of the QP that needs it, at most @most
  * @num: CQs that are full
  * @most: completions the HCA allows
- * Return: room for several QPs, for more the more there are
+ * Return: room for several QPs, for more of them if there are more CQs
  */
 u32 ipoib_cq_size(u32 need, u32 num, u32 most)
 {
@@ -504,7 +529,7 @@ EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_speed);
 /* ---- parameters --------------------------------------------------------- */
 
 /**
- * ipoib_name_listed - is a name one of those in a list?
+ * ipoib_name_listed - is a name in a list?
  * @list: names separated by commas, or NULL
  * @name: name
  */

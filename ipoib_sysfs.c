@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files in /sys/class/net/<interface>: mode, pkey, umcast of all, create_child
- * and delete_child of a port's own interface, parent of its children
+ * Files in /sys/class/net/<interface>: mode, pkey, umcast for all, create_child
+ * and delete_child for a port's own interface, parent for its children
  *
  * Writers need CAP_NET_ADMIN, as with other files of a network device, and
- * rtnl.  Whoever removes the file holds that and waits for the writers.  So a
+ * rtnl.  The files are removed under rtnl, which waits for the writers.  So a
  * writer that does not get rtnl at once starts over, and none waits for the
- * last reference on a net_device, which rtnl_unlock() would do after deleting
- * one: ipoib_child_delete() leaves that to a work item.
+ * last reference on a net_device, as rtnl_unlock() would after deleting one:
+ * ipoib_child_delete() leaves that to a work item.
  *
- * The writer may be root of a container: the log has numbers, not text of his,
- * and has them at a limited rate.
+ * The writer may be root of a container: log only numbers, never the text that
+ * was written, and at a limited rate.
  */
 #include <linux/rtnetlink.h>
 #include <linux/sysfs.h>
 
 #include "ipoib.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_settings.h"
+#include "ipoib_sysfs.h"
+#include "ipoib_vlan.h"
 
 static struct ipoib_dev *ipoib_from_device(struct device *d)
 {
@@ -27,7 +32,7 @@ static int ipoib_sysfs_permit(struct net_device *ndev)
 	return ns_capable(dev_net(ndev)->user_ns, CAP_NET_ADMIN) ? 0 : -EPERM;
 }
 
-/* May the writer do it?  Then with rtnl. */
+/* Check permission and take rtnl. */
 static int ipoib_sysfs_lock(struct net_device *ndev)
 {
 	int ret = ipoib_sysfs_permit(ndev);
@@ -95,9 +100,9 @@ static ssize_t umcast_store(struct device *d, struct device_attribute *attr,
 	ret = ipoib_sysfs_lock(dev->ndev);
 	if (ret)
 		return ret;
-	ret = ipoib_dev_set_umcast(dev, on);
+	ipoib_dev_set_umcast(dev, on);
 	rtnl_unlock();
-	return ret ?: count;
+	return count;
 }
 
 static int ipoib_sysfs_create(struct ipoib_dev *parent, u16 number)
@@ -118,7 +123,7 @@ static int ipoib_sysfs_delete(struct ipoib_dev *parent, u16 number)
 	return ret == -EAGAIN ? restart_syscall() : ret;
 }
 
-/* A P_Key was written: have @todo make or delete its child. */
+/* A P_Key was written: have @todo create or delete its child. */
 static ssize_t ipoib_child_store(struct device *d, const char *buf,
 				 size_t count, const char *done,
 				 int (*todo)(struct ipoib_dev *parent,
@@ -146,7 +151,7 @@ static ssize_t create_child_store(struct device *d,
 				  struct device_attribute *attr,
 				  const char *buf, size_t count)
 {
-	return ipoib_child_store(d, buf, count, "made", ipoib_sysfs_create);
+	return ipoib_child_store(d, buf, count, "created", ipoib_sysfs_create);
 }
 
 static ssize_t delete_child_store(struct device *d,

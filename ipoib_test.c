@@ -3,10 +3,11 @@
  * Unit tests of the logic that needs no device
  *
  * KUnit's interface; tools/testing/unit runs the same cases in user space.
- * What is handed in lies in memory of exactly its size, so that KASAN and
- * AddressSanitizer see a step beyond it.  Random input has a fixed seed.
+ * Input is passed in memory of exactly its size, so that KASAN and
+ * AddressSanitizer detect overruns.  Random input has a fixed seed.
  */
 #include <kunit/test.h>
+#include <linux/ethtool.h>
 #include <linux/module.h>
 
 #include "ipoib_fit.h"
@@ -213,7 +214,7 @@ static void test_addr_octets(struct kunit *test)
 	ipoib_addr_fill(addr, 0x123456, &gid, false);
 	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
 
-	/* A QPN has 24 bits: the flags octet stays clear. */
+	/* A QPN has 24 bits: the flags byte stays clear. */
 	ipoib_addr_fill(addr, 0xff123456, &gid, false);
 	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
 	KUNIT_EXPECT_FALSE(test, ipoib_addr_is_rc(addr));
@@ -233,7 +234,7 @@ static void test_addr_parts(struct kunit *test)
 
 	ipoib_addr_gid(addr, &gid);
 	KUNIT_EXPECT_MEMEQ(test, gid.raw, test_addr + 4, 16);
-	/* RFC 4755 section 3.1 has flags in the first octet: 0x80 RC, 0x40 UC */
+	/* RFC 4755 section 3.1 has flags in the first byte: 0x80 RC, 0x40 UC */
 	for (flags = 0; flags < 256; flags++) {
 		addr[0] = flags;
 		KUNIT_EXPECT_EQ(test, ipoib_addr_qpn(addr), 0x123456);
@@ -254,7 +255,7 @@ static void test_addr_multicast(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_addr_is_multicast(addr), n == 0xff);
 	}
 	KUNIT_EXPECT_TRUE(test, ipoib_addr_is_multicast(ipoib_broadcast));
-	/* The QPN says nothing. */
+	/* The QPN does not matter. */
 	memset(addr, 0xff, 4);
 	addr[4] = 0xfe;
 	KUNIT_EXPECT_FALSE(test, ipoib_addr_is_multicast(addr));
@@ -356,7 +357,7 @@ static void test_addr_equal(struct kunit *test)
 	u32 bit, shift;
 	u8 *a, *b;
 
-	/* At odd places, and the ends are the ends of the memory. */
+	/* At odd addresses, ending where the memory ends. */
 	for (shift = 0; shift < 8; shift++) {
 		a = kunit_kzalloc(test, shift + INFINIBAND_ALEN, GFP_KERNEL);
 		KUNIT_ASSERT_NOT_NULL(test, a);
@@ -375,7 +376,7 @@ static void test_addr_equal(struct kunit *test)
 	}
 }
 
-/* What the hosts of a fabric differ in: steps of GUID and QPN. */
+/* Differences between the hosts of a fabric: steps of GUID and QPN */
 static const struct hash_case {
 	const char *desc;
 	u64 guid;
@@ -427,7 +428,7 @@ static void test_addr_hash(struct kunit *test)
 			count[place]++;
 			most = max_t(u32, most, count[place]);
 		}
-		/* Chance alone has 6; beyond 16 rhashtable takes no more. */
+		/* Random hashes have 6; rhashtable refuses more than 16. */
 		KUNIT_EXPECT_LE_MSG(test, most, 10, "seed %#x", seeds[i]);
 	}
 	KUNIT_EXPECT_NE(test, ipoib_addr_hash(addr, 1),
@@ -503,19 +504,19 @@ static void test_arp_address(struct kunit *test)
 	const u8 *addr;
 
 	KUNIT_EXPECT_EQ(test, sizeof(arp_request), 56);
-	addr = ipoib_told_addr(arp, pkt, sizeof(arp_request));
+	addr = ipoib_pkt_lladdr(arp, pkt, sizeof(arp_request));
 	KUNIT_EXPECT_PTR_EQ(test, addr, pkt + 8);
 	KUNIT_EXPECT_MEMEQ(test, addr, test_addr, INFINIBAND_ALEN);
-	pkt[7] = 2;	/* a reply tells it too */
-	KUNIT_EXPECT_PTR_EQ(test, ipoib_told_addr(arp, pkt, 56), pkt + 8);
+	pkt[7] = 2;	/* a reply has it, too */
+	KUNIT_EXPECT_PTR_EQ(test, ipoib_pkt_lladdr(arp, pkt, 56), pkt + 8);
 
 	pkt[1] = 1;	/* Ethernet */
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(arp, pkt, 56));
 	pkt[1] = 0x20;
 	pkt[4] = 6;
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(arp, pkt, 56));
 	pkt[4] = 0xff;
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(arp, pkt, 56));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(arp, pkt, 56));
 }
 
 static void test_arp_cut(struct kunit *test)
@@ -524,12 +525,12 @@ static void test_arp_cut(struct kunit *test)
 
 	for (len = 1; len <= sizeof(arp_request); len++) {
 		u8 *pkt = test_copy(test, arp_request, len);
-		const u8 *addr = ipoib_told_addr(htons(ETH_P_ARP), pkt, len);
+		const u8 *addr = ipoib_pkt_lladdr(htons(ETH_P_ARP), pkt, len);
 
 		KUNIT_EXPECT_PTR_EQ(test, addr, len < 28 ? NULL : pkt + 8);
 	}
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_ARP),
-						arp_request, 0));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_ARP),
+						 arp_request, 0));
 }
 
 static void test_nd_address(struct kunit *test)
@@ -540,32 +541,32 @@ static void test_nd_address(struct kunit *test)
 	u32 n;
 
 	KUNIT_EXPECT_EQ(test, len, 88);
-	KUNIT_EXPECT_PTR_EQ(test, ipoib_told_addr(ipv6, pkt, len),
+	KUNIT_EXPECT_PTR_EQ(test, ipoib_pkt_lladdr(ipv6, pkt, len),
 			    pkt + ND_ADDR);
-	KUNIT_EXPECT_MEMEQ(test, ipoib_told_addr(ipv6, pkt, len), test_addr,
+	KUNIT_EXPECT_MEMEQ(test, ipoib_pkt_lladdr(ipv6, pkt, len), test_addr,
 			   INFINIBAND_ALEN);
 
 	for (n = 0; n < 256; n++) {
 		pkt[ND_TYPE] = n;	/* solicitation, advertisement */
-		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+		KUNIT_EXPECT_EQ(test, !!ipoib_pkt_lladdr(ipv6, pkt, len),
 				n == 135 || n == 136);
 	}
 	pkt[ND_TYPE] = 136;
 	for (n = 0; n < 256; n++) {
 		pkt[ND_OPTION] = n;	/* source, target */
-		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+		KUNIT_EXPECT_EQ(test, !!ipoib_pkt_lladdr(ipv6, pkt, len),
 				n == 1 || n == 2);
 	}
 	pkt[ND_OPTION] = 2;
 	for (n = 0; n < 256; n++) {
-		pkt[ND_OPTION + 1] = n;	/* units of 8 octets; Ethernet has 1 */
-		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+		pkt[ND_OPTION + 1] = n;	/* units of 8 bytes; Ethernet has 1 */
+		KUNIT_EXPECT_EQ(test, !!ipoib_pkt_lladdr(ipv6, pkt, len),
 				n == 3);
 	}
 	pkt[ND_OPTION + 1] = 3;
 	for (n = 0; n < 256; n++) {
 		pkt[6] = n;		/* next header */
-		KUNIT_EXPECT_EQ(test, !!ipoib_told_addr(ipv6, pkt, len),
+		KUNIT_EXPECT_EQ(test, !!ipoib_pkt_lladdr(ipv6, pkt, len),
 				n == 58);
 	}
 }
@@ -576,29 +577,29 @@ static void test_nd_cut(struct kunit *test)
 
 	for (len = 1; len <= sizeof(nd_solicit); len++) {
 		u8 *pkt = test_copy(test, nd_solicit, len);
-		const u8 *addr = ipoib_told_addr(htons(ETH_P_IPV6), pkt, len);
+		const u8 *addr = ipoib_pkt_lladdr(htons(ETH_P_IPV6), pkt, len);
 
 		KUNIT_EXPECT_PTR_EQ(test, addr, len < sizeof(nd_solicit) ?
 				    NULL : pkt + ND_ADDR);
 	}
 }
 
-/* The Ethertype says what a packet is, not its contents. */
+/* The Ethertype decides what a packet is, not its contents. */
 static void test_told_others(struct kunit *test)
 {
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IP), arp_request,
-						sizeof(arp_request)));
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_RARP), arp_request,
-						sizeof(arp_request)));
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IPV6), arp_request,
-						sizeof(arp_request)));
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_ARP), nd_solicit,
-						sizeof(nd_solicit)));
-	KUNIT_EXPECT_NULL(test, ipoib_told_addr(htons(ETH_P_IP), nd_solicit,
-						sizeof(nd_solicit)));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_IP), arp_request,
+						 sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_RARP), arp_request,
+						 sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_IPV6), arp_request,
+						 sizeof(arp_request)));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_ARP), nd_solicit,
+						 sizeof(nd_solicit)));
+	KUNIT_EXPECT_NULL(test, ipoib_pkt_lladdr(htons(ETH_P_IP), nd_solicit,
+						 sizeof(nd_solicit)));
 }
 
-/* Of whatever comes, only what is there is read, and pointed to. */
+/* With any input, nothing beyond the packet is read or returned. */
 static void test_told_random(struct kunit *test)
 {
 	static const u16 protos[] = { ETH_P_ARP, ETH_P_IPV6, ETH_P_IP };
@@ -618,7 +619,7 @@ static void test_told_random(struct kunit *test)
 		pkt[test_random(&state) % len] = test_random(&state) >> 24;
 		if (round % 5 == 0)
 			test_random_fill(&state, pkt, len);
-		addr = ipoib_told_addr(proto, pkt, len);
+		addr = ipoib_pkt_lladdr(proto, pkt, len);
 		ipoib_is_probe(proto, pkt, len);
 		if (!addr)
 			continue;
@@ -640,8 +641,20 @@ static void test_probe_arp(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_is_probe(arp, pkt, 56), n == 1);
 	}
 	pkt[7] = 1;
+	for (n = 0; n < 56; n++) {
+		u32 target = ipoib_probe_target(arp, pkt, 56);
+
+		pkt[n] ^= 0x11;
+		KUNIT_EXPECT_EQ(test, target !=
+				ipoib_probe_target(arp, pkt, 56), n >= 52);
+		pkt[n] ^= 0x11;
+	}
 	for (n = 1; n <= 56; n++) {
 		pkt = test_copy(test, arp_request, n);
+		if (n >= 8)
+			KUNIT_EXPECT_EQ(test,
+					!ipoib_probe_target(arp, pkt, n),
+					n < 56);
 		KUNIT_EXPECT_EQ(test, ipoib_is_probe(arp, pkt, n), n >= 8);
 		KUNIT_EXPECT_FALSE(test, ipoib_is_probe(htons(ETH_P_IP), pkt,
 							n));
@@ -659,6 +672,15 @@ static void test_probe_nd(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_is_probe(ipv6, pkt, 88), n == 135);
 	}
 	pkt[ND_TYPE] = 135;
+	for (n = 0; n < 88; n++) {
+		u32 target = ipoib_probe_target(ipv6, pkt, 88);
+
+		pkt[n] ^= 0x11;
+		KUNIT_EXPECT_EQ(test, target !=
+				ipoib_probe_target(ipv6, pkt, 88),
+				n >= 48 && n < 64);
+		pkt[n] ^= 0x11;
+	}
 	pkt[6] = 6;	/* TCP */
 	KUNIT_EXPECT_FALSE(test, ipoib_is_probe(ipv6, pkt, 88));
 	for (n = 1; n <= 88; n++) {
@@ -703,7 +725,7 @@ static void test_cm_octets(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, p, cm_extended, 20);
 }
 
-/* The CM gives 92 octets of a REQ, 196 of a REP: zeroes behind what was sent. */
+/* The CM passes 92 bytes of a REQ, 196 of a REP, padded with zeroes. */
 static void test_cm_rfc_peer(struct kunit *test)
 {
 	static const u32 lens[] = { 8, 92, 196 };
@@ -737,7 +759,7 @@ static void test_cm_own_peer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, peer.caps, IPOIB_CM_CAP_NO_CSUM);
 }
 
-/* What is not whole is not there; without the RFC's part there is no peer. */
+/* Truncated parts are ignored; without the RFC's part there is no peer. */
 static void test_cm_cut(struct kunit *test)
 {
 	u32 len;
@@ -774,7 +796,7 @@ static void test_cm_versions(struct kunit *test)
 	}
 }
 
-/* What later versions, or others, may put there does no harm. */
+/* Data of later versions, or of other drivers, does no harm. */
 static void test_cm_unknown(struct kunit *test)
 {
 	u8 *data = test_copy(test, cm_extended, sizeof(cm_extended));
@@ -783,12 +805,12 @@ static void test_cm_unknown(struct kunit *test)
 
 	data[0] = 0xff;			/* flags of the QPN field */
 	memset(data + 13, 0xff, 3);	/* reserved */
-	memset(data + 16, 0xff, 4);	/* all capabilities there can be */
+	memset(data + 16, 0xff, 4);	/* all possible capabilities */
 	KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20), 0);
 	KUNIT_EXPECT_EQ(test, peer.qpn, 0x123456);
 	KUNIT_EXPECT_EQ(test, peer.caps, IPOIB_CM_CAPS);
 
-	/* Something else than ours, one bit away from it. */
+	/* Not our magic, but one bit away from it. */
 	for (bit = 0; bit < 32; bit++) {
 		data[8 + bit / 8] ^= 1 << (bit % 8);
 		KUNIT_EXPECT_EQ(test, ipoib_cm_private_parse(&peer, data, 20),
@@ -844,7 +866,7 @@ static void test_cm_values(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, peer.caps, t->ret ? 3 : IPOIB_CM_CAP_NO_CSUM);
 }
 
-/* Whatever comes, what is taken from it can be worked with. */
+/* With any input, values that are accepted are usable. */
 static void test_cm_random(struct kunit *test)
 {
 	u32 state = 4755, round, good = 0;
@@ -854,7 +876,7 @@ static void test_cm_random(struct kunit *test)
 		struct ipoib_cm_peer peer = { };
 		u8 *data = kunit_kzalloc(test, len + 1, GFP_KERNEL);
 
-		/* At odd places too: the CM does not promise any. */
+		/* At odd addresses, too: the CM does not promise alignment. */
 		KUNIT_ASSERT_NOT_NULL(test, data);
 		test_random_fill(&state, data + 1, len);
 		if (ipoib_cm_private_parse(&peer, data + 1, len))
@@ -877,14 +899,14 @@ static void test_cm_service_id(struct kunit *test)
 			0x1000000000123456ULL);
 }
 
-/* ---- packets that are not finished -------------------------------------- */
+/* ---- packets without checksum or to be cut ------------------------------ */
 
 static const u8 tcp4_packet[60] = {
 	0x46, 0x00, 0x00, 0x3c, 0x00, 0x00, 0x40, 0x00,
 	0x40, 0x06, 0x00, 0x00, 10, 0, 0, 1, 10, 0, 0, 2,
 	0x01, 0x01, 0x01, 0x00,			/* IP options */
 	0x12, 0x34, 0x00, 0x50, 0, 0, 0, 1, 0, 0, 0, 0,
-	0x60, 0x10, 0x20, 0x00, 0, 0, 0, 0,	/* 24 octets of header */
+	0x60, 0x10, 0x20, 0x00, 0, 0, 0, 0,	/* 24 bytes of header */
 	0x01, 0x01, 0x01, 0x00,
 };
 
@@ -919,7 +941,7 @@ static void test_transport(struct kunit *test)
 						    tcp4_packet, 60), -EINVAL);
 }
 
-/* A header that is not whole is none; nothing behind the end is looked at. */
+/* A truncated header is ignored; nothing behind the end is read. */
 static void test_transport_cut(struct kunit *test)
 {
 	struct ipoib_transport t;
@@ -941,7 +963,7 @@ static void test_transport_cut(struct kunit *test)
 	}
 }
 
-/* Octet by octet: what makes a packet something else. */
+/* Single bytes that make a packet something else. */
 static void test_transport_refused(struct kunit *test)
 {
 	static const struct {
@@ -990,13 +1012,13 @@ static void test_imm_check(struct kunit *test)
 	const struct ipoib_transport t = { IPPROTO_TCP, 20, 40, 36 };
 	const u32 csum = IPOIB_IMM_CSUM, gso = csum | IPOIB_IMM_GSO;
 
-	/* Nothing without being allowed to, or for what has no checksum. */
+	/* Refused if not agreed on, or for packets without a checksum. */
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 0, &t, 100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 3, NULL, 100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(0, 3, &t, 100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 1, &t, 100), 0);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(csum, 3, &t, 39), -EINVAL);
-	/* To be cut: into at least two, and of some size. */
+	/* To be cut: into at least two segments, with a valid size. */
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 1, &t, 999), -EINVAL);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 90, 3, &t, 999), 0);
 	KUNIT_EXPECT_EQ(test, ipoib_imm_check(gso | 958, 3, &t, 999), 0);
@@ -1011,7 +1033,7 @@ static void test_imm_check(struct kunit *test)
 			-EINVAL);
 }
 
-/* How many packets a peer can have made of one message. */
+/* Limits how many packets a peer can have made of one message. */
 static void test_imm_check_segs(struct kunit *test)
 {
 	const struct ipoib_transport tcp = { IPPROTO_TCP, 20, 40, 36 };
@@ -1032,7 +1054,7 @@ static void test_imm_check_segs(struct kunit *test)
 					      &udp, 20000), -EINVAL);
 }
 
-/* ---- what becomes of a packet ------------------------------------------- */
+/* ---- what has to be done to a packet ------------------------------------ */
 
 static const u32 fit_types[] = {
 	SKB_GSO_TCPV4, SKB_GSO_TCPV6, SKB_GSO_UDP_L4,
@@ -1125,7 +1147,7 @@ static bool fit_is_true(const struct ipoib_fit_packet *p)
 	       plain == (p->ipv6 ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4);
 }
 
-/* What must hold of a packet that is not to be cut. */
+/* What must be true for a packet that is not to be cut. */
 static const char *fit_wrong_whole(const struct ipoib_fit_packet *p,
 				   const struct ipoib_fit_dest *d, u32 fit)
 {
@@ -1181,7 +1203,7 @@ static const char *fit_wrong_peer(const struct ipoib_fit_packet *p,
 	return fit & IPOIB_FIT_REPACK && !d->repack ? "can't repack" : NULL;
 }
 
-/* And of one that is. */
+/* What must be true for a packet that is to be cut. */
 static const char *fit_wrong_gso(const struct ipoib_fit_packet *p,
 				 const struct ipoib_fit_dest *d, u32 fit)
 {
@@ -1227,7 +1249,7 @@ static const char *fit_wrong(const struct ipoib_fit_packet *p,
 	return fit_wrong_whole(p, d, fit);
 }
 
-/* Done is done: each step asked for brings the packet nearer to its end. */
+/* No step is asked for twice: each makes progress. */
 static const char *fit_stuck(struct ipoib_fit_packet p,
 			     const struct ipoib_fit_dest *d, u32 fit)
 {
@@ -1293,7 +1315,7 @@ static void test_fit_product(struct kunit *test)
 				});
 }
 
-/* No single bit of a type that is not known makes a packet less the stack's. */
+/* With any unknown bit in its type, a packet is still cut by the stack. */
 static void test_fit_unknown_types(struct kunit *test)
 {
 	const u32 known = SKB_GSO_TCPV4 | SKB_GSO_DODGY | SKB_GSO_TCP_ECN;
@@ -1323,7 +1345,7 @@ static const struct ipoib_fit_dest fit_usual[] = {
 	[FIT_OURS] = { true, 65524, 17, true, true, true, 42, 3 },
 };
 
-/* What a packet of each kind comes to, so that nothing is cut without need. */
+/* Expected results for each kind of packet, so that none is cut needlessly. */
 static const struct fit_case {
 	const char *desc;
 	u32 type, size, len;
@@ -1401,7 +1423,7 @@ static void test_fit(struct kunit *test)
 				    t->want[i], "destination %u", i);
 }
 
-/* Nobody but the HCA or a copy of the data makes checksums of what may change. */
+/* The CPU does not checksum data that may change unless it copies the data. */
 static void test_fit_shared(struct kunit *test)
 {
 	static const struct {
@@ -1502,7 +1524,7 @@ static void test_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 1, 1), t->bits);
 	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 255, 255),
 			t->bits);
-	/* Of another port, or none. */
+	/* For another port, or none. */
 	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 2, 1), 0);
 	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 1, 2), 0);
 	KUNIT_EXPECT_EQ(test, ipoib_event_classify(t->event, 0, 1), 0);
@@ -1605,7 +1627,7 @@ static void test_conn_moves(struct kunit *test)
 					    ipoib_conn_state_name(to));
 }
 
-/* Scripts read them in debugfs, people in traces. */
+/* Scripts rely on the names in debugfs, users on those in traces. */
 static void test_state_names(struct kunit *test)
 {
 	KUNIT_EXPECT_STREQ(test, ipoib_path_state_name(IPOIB_PATH_IDLE),
@@ -1665,7 +1687,7 @@ static void test_mcast_delay(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(U32_MAX, false), 16 * HZ);
 }
 
-/* Eight quick attempts to get the link, then as the others. */
+/* Eight quick attempts to join the broadcast group, then as for others. */
 static void test_mcast_delay_broadcast(struct kunit *test)
 {
 	u32 n;
@@ -1690,7 +1712,7 @@ static void test_link_delay(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, ipoib_link_delay(U32_MAX), IPOIB_BACKOFF_MAX);
 
-	/* A peer that was heard: at once where there are few, else in turn. */
+	/* A peer that was heard: at once if there are few, else in turn. */
 	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, 1, false),
 			at);
 	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at, 1, false),
@@ -1701,6 +1723,42 @@ static void test_link_delay(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, n,
 							     false),
 				at + n % 10000 * HZ / 5000);
+}
+
+static void test_link_may_wait(struct kunit *test)
+{
+	const u32 packet = 2304, links = 1000;
+	u32 i, held = 0;
+	long all = 0;
+
+	/* Alone: up to the limit, and one packet of any length. */
+	KUNIT_EXPECT_TRUE(test, ipoib_link_may_wait(0, 0, packet));
+	KUNIT_EXPECT_TRUE(test, ipoib_link_may_wait(IPOIB_LINK_WAIT_BYTES - 1,
+						    IPOIB_LINK_WAIT_BYTES, 1));
+	KUNIT_EXPECT_FALSE(test, ipoib_link_may_wait(IPOIB_LINK_WAIT_BYTES,
+						     IPOIB_LINK_WAIT_BYTES, 1));
+	KUNIT_EXPECT_TRUE(test, ipoib_link_may_wait(0, 0, U32_MAX));
+	KUNIT_EXPECT_FALSE(test, ipoib_link_may_wait(1, 1, U32_MAX));
+	KUNIT_EXPECT_TRUE(test, ipoib_link_may_wait(0, LONG_MAX, packet));
+	KUNIT_EXPECT_FALSE(test, ipoib_link_may_wait(IPOIB_LINK_WAIT_LEAST,
+						     LONG_MAX, packet));
+
+	/* Sixteen do not disturb each other. */
+	KUNIT_EXPECT_TRUE(test, ipoib_link_may_wait(IPOIB_LINK_WAIT_BYTES -
+						    packet,
+						    15L * IPOIB_LINK_WAIT_BYTES,
+						    packet));
+
+	/* However many take all they get, the last one gets some. */
+	for (i = 0; i < links; i++) {
+		for (held = 0; ipoib_link_may_wait(held, all, packet);
+		     all += packet)
+			held += packet;
+		KUNIT_EXPECT_LE(test, held, IPOIB_LINK_WAIT_BYTES);
+	}
+	KUNIT_EXPECT_GT(test, held, IPOIB_LINK_WAIT_LEAST - packet);
+	KUNIT_EXPECT_LE(test, all, (long)IPOIB_CM_WAIT_BYTES +
+			links * IPOIB_LINK_WAIT_LEAST);
 }
 
 static void test_dev_delay(struct kunit *test)
@@ -1719,14 +1777,14 @@ static void test_rc_bufs(struct kunit *test)
 {
 	u32 large, n;
 
-	/* With two or more pieces, whatever an IP packet can be fits. */
+	/* With two or more pieces, any IP packet fits. */
 	for (n = 2; n < 40; n++) {
 		u32 bufs = ipoib_rc_bufs(n, &large);
 
 		KUNIT_EXPECT_LE(test, bufs, n);
 		KUNIT_EXPECT_LE(test, bufs, 4);
 		KUNIT_EXPECT_GE(test, (bufs - 1) * large, 65536);
-		/* And with four, beside the rest of a buffer. */
+		/* With four, also next to the rest of a buffer. */
 		if (bufs == 4)
 			KUNIT_EXPECT_GE(test, (bufs - 2) * large, 65536);
 	}
@@ -1825,7 +1883,7 @@ static void test_path_doubtful(struct kunit *test)
 							    long_ago));
 		/* No probe before. */
 		KUNIT_EXPECT_FALSE(test, ipoib_path_doubtful(now, 0, long_ago));
-		/* It has nothing to do with this one. */
+		/* Probes 5 s apart are unrelated. */
 		KUNIT_EXPECT_TRUE(test, ipoib_path_doubtful(now,
 							    now - 5 * HZ + 1,
 							    long_ago));
@@ -1902,7 +1960,7 @@ static void test_cm_admit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_cm_admit(&t->use, &limits), t->result);
 }
 
-/* How many a LID gets if it asks for ever, under GIDs that it makes up. */
+/* How many a LID gets if it keeps asking, with made-up GIDs. */
 static void test_cm_admit_shares(struct kunit *test)
 {
 	static const u32 limits[] = { 1, 15, 16, 128, 129, 1024, MANY };
@@ -1933,7 +1991,7 @@ static void test_cm_admit_shares(struct kunit *test)
 					min(share, limits[i] - others));
 		}
 	}
-	/* A LID holds no fewer than a peer, and no two hold all. */
+	/* A LID may hold no fewer than a peer, and no two LIDs hold all. */
 	KUNIT_EXPECT_GE(test, LID_MANY, PEER_MANY);
 	KUNIT_EXPECT_GE(test, LID_HALF, PEER_HALF);
 	KUNIT_EXPECT_LT(test, 2 * LID_MANY, MANY);
@@ -1947,7 +2005,7 @@ static void test_half_open(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(test_times); i++) {
 		unsigned long at = test_times[i], made = at - HZ;
 
-		/* Time alone */
+		/* Only time passes. */
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at, at, made, false),
 				IPOIB_HALF_OPEN_WAIT);
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + HZ, at, made,
@@ -1962,14 +2020,14 @@ static void test_half_open(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 30 * HZ + 1,
 							    at, made, false),
 				IPOIB_HALF_OPEN_OVER);
-		/* Data came, however late it is looked at. */
+		/* Data came, no matter how late it is checked. */
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 1, at, at + 1,
 							    false),
 				IPOIB_HALF_OPEN_PROVEN);
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 60 * HZ, at,
 							    at + 1, false),
 				IPOIB_HALF_OPEN_PROVEN);
-		/* What was noted comes first. */
+		/* What was noted before takes precedence. */
 		KUNIT_EXPECT_EQ(test, ipoib_half_open_judge(at + 60 * HZ, at,
 							    at + 1, true),
 				IPOIB_HALF_OPEN_WAIT);
@@ -1997,7 +2055,7 @@ static void test_tx_idle(struct kunit *test)
 
 /* ---- sequence numbers --------------------------------------------------- */
 
-/* A ring of 64 is filled and emptied across the wrap, beside a plain count. */
+/* Fill and empty a ring of 64 across the wrap; compare with a plain count. */
 static void test_ring_free(struct kunit *test)
 {
 	u32 head = U32_MAX - 1000, tail = head, state = 9, n;
@@ -2124,7 +2182,7 @@ static void test_sendq_fit(struct kunit *test)
 					       test_limits[j]);
 			KUNIT_EXPECT_TRUE(test, is_power_of_2(size));
 			KUNIT_EXPECT_LE(test, size, 8192);
-			/* A packet and the marker find room. */
+			/* There is room for a packet and the marker. */
 			KUNIT_EXPECT_GE(test, size, 2);
 			KUNIT_EXPECT_LE(test, size,
 					max((s64)test_limits[i], 2));
@@ -2371,6 +2429,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_mcast_delay),
 	KUNIT_CASE(test_mcast_delay_broadcast),
 	KUNIT_CASE(test_link_delay),
+	KUNIT_CASE(test_link_may_wait),
 	KUNIT_CASE(test_dev_delay),
 	KUNIT_CASE(test_unsent_delay),
 	KUNIT_CASE(test_delay_spread),

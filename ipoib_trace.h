@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: what happened to joins, paths and events
+ * Tracepoints: events and state changes
  */
 #undef TRACE_SYSTEM
 #ifdef IPOIB_INTEROP
@@ -15,7 +15,8 @@
 #include <linux/tracepoint.h>
 
 #include "ipoib.h"
-#include "ipoib_cm.h"
+#include "ipoib_dev.h"
+#include "ipoib_port.h"
 
 #define IPOIB_TRACE_EVENT_LEN	32
 
@@ -31,7 +32,7 @@ TRACE_EVENT(ipoib_event,
 		strscpy(__entry->ca, dev_name(&port->ca->dev),
 			IB_DEVICE_NAME_MAX);
 		__entry->num = port->num;
-		/* Up to 6.12 a string of another module is no safe %s. */
+		/* Up to 6.12, %s is not safe for another module's string. */
 		strscpy(__entry->event, ib_event_msg(event),
 			IPOIB_TRACE_EVENT_LEN);
 	),
@@ -60,8 +61,9 @@ TRACE_EVENT(ipoib_dev_state,
 );
 
 TRACE_EVENT(ipoib_mcast_state,
-	TP_PROTO(const struct ipoib_mcast *group, int from, int to, int status),
-	TP_ARGS(group, from, to, status),
+	TP_PROTO(const struct ipoib_dev *dev, const union ib_gid *mgid,
+		 bool sendonly, int from, int to, int status),
+	TP_ARGS(dev, mgid, sendonly, from, to, status),
 	TP_STRUCT__entry(
 		__array(char, name, IFNAMSIZ)
 		__array(u8, mgid, 16)
@@ -71,12 +73,12 @@ TRACE_EVENT(ipoib_mcast_state,
 		__field(bool, sendonly)
 	),
 	TP_fast_assign(
-		strscpy(__entry->name, group->dev->ndev->name, IFNAMSIZ);
-		memcpy(__entry->mgid, group->mgid.raw, 16);
+		strscpy(__entry->name, dev->ndev->name, IFNAMSIZ);
+		memcpy(__entry->mgid, mgid->raw, 16);
 		__entry->from = from;
 		__entry->to = to;
 		__entry->status = status;
-		__entry->sendonly = group->sendonly;
+		__entry->sendonly = sendonly;
 	),
 	TP_printk("%s: %pI6%s %s -> %s status %d", __entry->name,
 		  __entry->mgid, __entry->sendonly ? " (send-only)" : "",
@@ -85,8 +87,9 @@ TRACE_EVENT(ipoib_mcast_state,
 );
 
 TRACE_EVENT(ipoib_path_state,
-	TP_PROTO(const struct ipoib_path *path, int from, int to, int status),
-	TP_ARGS(path, from, to, status),
+	TP_PROTO(const struct ib_device *hca, u32 num,
+		 const union ib_gid *dgid, int from, int to, int status),
+	TP_ARGS(hca, num, dgid, from, to, status),
 	TP_STRUCT__entry(
 		__array(char, ca, IB_DEVICE_NAME_MAX)
 		__field(u32, num)
@@ -96,10 +99,10 @@ TRACE_EVENT(ipoib_path_state,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		strscpy(__entry->ca, dev_name(&path->port->ca->dev),
+		strscpy(__entry->ca, dev_name(&hca->dev),
 			IB_DEVICE_NAME_MAX);
-		__entry->num = path->port->num;
-		memcpy(__entry->dgid, path->key.dgid.raw, 16);
+		__entry->num = num;
+		memcpy(__entry->dgid, dgid->raw, 16);
 		__entry->from = from;
 		__entry->to = to;
 		__entry->status = status;
@@ -111,8 +114,9 @@ TRACE_EVENT(ipoib_path_state,
 );
 
 TRACE_EVENT(ipoib_link_state,
-	TP_PROTO(const struct ipoib_link *link, int from, int to),
-	TP_ARGS(link, from, to),
+	TP_PROTO(const struct ipoib_dev *dev, const u8 *addr, u32 failures,
+		 int from, int to),
+	TP_ARGS(dev, addr, failures, from, to),
 	TP_STRUCT__entry(
 		__array(char, name, IFNAMSIZ)
 		__array(u8, addr, INFINIBAND_ALEN)
@@ -121,11 +125,11 @@ TRACE_EVENT(ipoib_link_state,
 		__field(u32, failures)
 	),
 	TP_fast_assign(
-		strscpy(__entry->name, link->dev->ndev->name, IFNAMSIZ);
-		memcpy(__entry->addr, link->addr, INFINIBAND_ALEN);
+		strscpy(__entry->name, dev->ndev->name, IFNAMSIZ);
+		memcpy(__entry->addr, addr, INFINIBAND_ALEN);
 		__entry->from = from;
 		__entry->to = to;
-		__entry->failures = link->failures;
+		__entry->failures = failures;
 	),
 	TP_printk("%s: %*phC %s -> %s failures %u", __entry->name,
 		  INFINIBAND_ALEN, __entry->addr,
@@ -134,8 +138,10 @@ TRACE_EVENT(ipoib_link_state,
 );
 
 TRACE_EVENT(ipoib_conn_state,
-	TP_PROTO(const struct ipoib_conn *conn, int from, int to),
-	TP_ARGS(conn, from, to),
+	TP_PROTO(const struct ipoib_dev *dev, const union ib_gid *gid,
+		 bool active, u32 qpn, int reject, int status, int from,
+		 int to),
+	TP_ARGS(dev, gid, active, qpn, reject, status, from, to),
 	TP_STRUCT__entry(
 		__array(char, name, IFNAMSIZ)
 		__array(u8, gid, 16)
@@ -147,14 +153,14 @@ TRACE_EVENT(ipoib_conn_state,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		strscpy(__entry->name, conn->qp.dev->ndev->name, IFNAMSIZ);
-		memcpy(__entry->gid, conn->gid.raw, 16);
-		__entry->active = ipoib_conn_is_active(conn);
+		strscpy(__entry->name, dev->ndev->name, IFNAMSIZ);
+		memcpy(__entry->gid, gid->raw, 16);
+		__entry->active = active;
 		__entry->from = from;
 		__entry->to = to;
-		__entry->qpn = conn->qp.ib ? conn->qp.ib->qp_num : 0;
-		__entry->reject = conn->reject;
-		__entry->status = conn->status;
+		__entry->qpn = qpn;
+		__entry->reject = reject;
+		__entry->status = status;
 	),
 	TP_printk("%s: %s %pI6 QP %#x %s -> %s reject %d status %d",
 		  __entry->name, __entry->active ? "to" : "from",

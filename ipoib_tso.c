@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cutting TCP packets into datagrams, where the HCA does not
+ * Cutting TCP packets into datagrams where the HCA can't
  *
- * HCAs cut TCP over IPv4 at most, and some nothing.  The stack would make a
- * packet of each segment; here a segment is a request: a header of its own,
- * in memory that belongs to its place in the ring, and a part of the one
- * packet, which goes when the last of them completes.  What is posted before
- * all segments are made has a reference of its own.
+ * HCAs cut TCP over IPv4 at most, and some cut nothing.  The stack would make
+ * an skb of each segment; here a segment is a work request: a header of its
+ * own, in memory that belongs to its slot in the ring, and a part of the one
+ * skb, which is freed when the last request completes.  Requests that are
+ * posted before all segments are built hold a reference of their own.
  *
- * Checksums that the HCA does not know are made on the way, unless the data may
+ * Checksums that the HCA can't compute are computed here, unless the data may
  * change before the HCA reads it: such packets don't come here.
  */
 #include <linux/tcp.h>
@@ -17,21 +17,15 @@
 #include <net/tso.h>
 
 #include "ipoib.h"
-
-#define IPOIB_TSO_PER_PAGE	((u32)(PAGE_SIZE / IPOIB_TSO_HDR))
+#include "ipoib_ah.h"
+#include "ipoib_fit.h"
+#include "ipoib_skb.h"
+#include "ipoib_tso.h"
+#include "ipoib_tx.h"
 
 /* ---- headers ------------------------------------------------------------ */
 
-/**
- * ipoib_tso_pages - how many pages the headers of a ring need
- * @size: packets it holds
- */
-u32 ipoib_tso_pages(u32 size)
-{
-	return DIV_ROUND_UP(size, IPOIB_TSO_PER_PAGE);
-}
-
-/* The header of a place in the ring; its memory is there once it was used. */
+/* The header of a slot in the ring; its page is allocated on first use. */
 static void *ipoib_tso_hdr(struct ipoib_tx_ring *ring, u32 seq)
 {
 	u32 index = seq & (ring->size - 1);
@@ -59,10 +53,10 @@ static bool ipoib_tso_have_hdrs(struct ipoib_txq *txq, u32 segs)
 
 /**
  * struct ipoib_tso - a packet that is being cut
- * @state: how far it has come
+ * @state: progress
  * @skb: packet, from its encapsulation on
- * @hlen: octets of headers
- * @hca_csum: the HCA makes the checksums
+ * @hlen: bytes of headers
+ * @hca_csum: the HCA computes the checksums
  */
 struct ipoib_tso {
 	struct tso_t state;
@@ -71,7 +65,7 @@ struct ipoib_tso {
 	bool hca_csum;
 };
 
-/* Finish the header of a segment; @csum is that of its @len octets of data. */
+/* Checksum the header of a segment; @csum is that of its @len bytes of data. */
 static void ipoib_tso_csum(struct ipoib_tso *tso, void *hdr, u32 len,
 			   __wsum csum)
 {
@@ -95,7 +89,7 @@ static void ipoib_tso_csum(struct ipoib_tso *tso, void *hdr, u32 len,
 	}
 }
 
-/* Gather @len octets of data; entries, or -EIO. */
+/* Gather @len bytes of data.  Returns the number of entries, or -EIO. */
 static int ipoib_tso_data(struct ipoib_tso *tso, struct ipoib_tx_ring *ring,
 			  struct ipoib_tx_slot *slot, struct ib_sge *sge,
 			  u32 len, __wsum *csum)
@@ -119,7 +113,7 @@ static int ipoib_tso_data(struct ipoib_tso *tso, struct ipoib_tx_ring *ring,
 	return num;
 }
 
-/* Make a request of the next segment. */
+/* Build the request for the next segment. */
 static int ipoib_tso_build(struct ipoib_txq *txq, struct ipoib_tso *tso,
 			   struct ipoib_tx_wr *w, u32 len, bool last)
 {
@@ -139,7 +133,7 @@ static int ipoib_tso_build(struct ipoib_txq *txq, struct ipoib_tso *tso,
 		goto err_unmap;
 	if (!tso->hca_csum)
 		ipoib_tso_csum(tso, hdr, len, csum);
-	/* Last, since it has to be complete. */
+	/* Mapped last, since the header has to be complete. */
 	addr = ib_dma_map_single(ring->ca, hdr, tso->hlen, DMA_TO_DEVICE);
 	if (unlikely(!ipoib_tx_sge(ring, slot, &w->sge[0], addr, tso->hlen)))
 		goto err_unmap;
@@ -153,26 +147,26 @@ err_unmap:
 	return -EIO;
 }
 
-/* The slot before the next place. */
+/* The slot of the last request that was built. */
 static struct ipoib_tx_slot *ipoib_tso_last(struct ipoib_txq *txq)
 {
 	return &txq->ring.slots[(txq->head - 1) & (txq->ring.size - 1)];
 }
 
 /*
- * Post what there is of a packet.  It holds the packet by itself: if the rest
- * can't be sent, nothing else will come to complete and let it go.
+ * Post the segments built so far.  They take a reference on the packet: if the
+ * rest can't be sent, no later completion will release it.
  */
 static void ipoib_tso_post(struct ipoib_txq *txq, struct sk_buff *skb,
 			   u32 bytes)
 {
 	ipoib_tso_last(txq)->skb = skb_get(skb);
-	/* BQL hears of it before it can complete. */
+	/* Account to BQL before it can complete. */
 	__netdev_tx_sent_queue(txq->nq, bytes, true);
 	ipoib_txq_post(txq);
 }
 
-/* The rest of a packet can't be sent; @posted: all before it was posted. */
+/* The rest of a packet can't be sent; @posted: all previous segments were. */
 static void ipoib_tso_break(struct ipoib_txq *txq, struct sk_buff *skb,
 			    bool posted)
 {
@@ -183,21 +177,23 @@ static void ipoib_tso_break(struct ipoib_txq *txq, struct sk_buff *skb,
 		ipoib_drop(ndev, skb, SKB_DROP_REASON_NOMEM);
 		return;
 	}
-	/* It goes with the last segment that was made. */
+	/* It is freed with the last segment that was built. */
 	DEV_STATS_INC(ndev, tx_dropped);
 	ipoib_tso_last(txq)->skb = skb;
 }
 
 /**
- * ipoib_tso_send - send a packet as so many datagrams
+ * ipoib_tso_send - cut a packet and send its segments as datagrams
  * @txq: queue, its TX lock held
- * @skb: encapsulation, headers, payload, of which ipoib_ud_fit() said
+ * @skb: encapsulation, headers, payload, for which ipoib_ud_fit() returned
  *	IPOIB_FIT_TSO under this lock; always consumed
- * @ah: where to, valid under RCU
- * @qpn: QP there
+ * @ah: destination, valid under RCU
+ * @qpn: destination QPN
+ * @csum: the HCA computes checksums of TCP over IPv4
+ * Return: true if the queue's chains are to be posted now
  */
-void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
-		    struct ipoib_ah *ah, u32 qpn)
+bool ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
+		    struct ipoib_ah *ah, u32 qpn, bool csum)
 {
 	u32 mss = skb_shinfo(skb)->gso_size, left, len, bytes = 0, segs;
 	struct ipoib_dev *dev = txq->qp.dev;
@@ -209,16 +205,16 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 
 	left = skb->len - tso.hlen;
 	segs = DIV_ROUND_UP(left, mss);
-	/* One place is for the marker of a drain. */
+	/* One slot is reserved for the drain marker. */
 	if (unlikely(ipoib_txq_free(txq) < segs + 1 ||
 		     !ipoib_tso_have_hdrs(txq, segs)))
 		goto drop;
 	tso_start(skb, &tso.state);
-	tso.hca_csum = dev->ud.csum && !tso.state.ipv6;
+	tso.hca_csum = csum && !tso.state.ipv6;
 	txq->urgent |= ipoib_tx_owner_short(skb);
 	skb_tx_timestamp(skb);
 
-	/* Sequence number of the first segment that is not posted */
+	/* Sequence number of the first segment that is not posted yet */
 	head = txq->head;
 	for (; left; left -= len) {
 		struct ipoib_tx_wr *w = &txq->chain[txq->chained];
@@ -228,7 +224,7 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			ipoib_tso_break(txq, skb, txq->head == head);
 			break;
 		}
-		ipoib_ud_address(txq, w, ah, qpn);
+		ipoib_tx_address(txq, w, ah->ib, qpn);
 		bytes += tso.hlen + len;
 		if (len == left)
 			ipoib_txq_slot(txq)->skb = skb;
@@ -239,10 +235,9 @@ void ipoib_tso_send(struct ipoib_txq *txq, struct sk_buff *skb,
 			head = txq->head;
 		}
 	}
-	ipoib_txq_sent(txq, bytes);
-	return;
+	return ipoib_txq_sent(txq, bytes);
 
 drop:
 	ipoib_drop(dev->ndev, skb, SKB_DROP_REASON_NOT_SPECIFIED);
-	ipoib_txq_kick(txq);
+	return false;
 }

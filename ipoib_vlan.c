@@ -2,36 +2,38 @@
 /*
  * Child interfaces: one partition of a port each
  *
- * A child is an interface like its parent, with a P_Key of its own; what is
- * below it (CQs, NAPI, receive buffers, paths) it shares with all of the port.
- * Children are made by rtnetlink, with any name and P_Key, or by writing a
- * P_Key to the parent's file create_child, which gives the name.  Both ways
+ * A child is an interface like its parent, with a P_Key of its own; it shares
+ * the layers below (CQs, NAPI, receive buffers, paths) with the whole port.
+ * Children are created by rtnetlink, with any name and P_Key, or by writing a
+ * P_Key to the parent's file create_child, which chooses the name.  Both ways
  * end in ipoib_child_register().
  *
- * Deleting a QP means waiting for the HCA.  So who closes or deletes many
- * children starts with all QPs, and waits afterwards: the waits overlap, and
- * one barrier of the channel does for all of them.
+ * Deleting a QP means waiting for the HCA.  So code that closes or deletes many
+ * children starts draining all QPs, and waits afterwards: the waits overlap,
+ * and one barrier of the channel is enough for all of them.
  *
- * Locks: rtnl covers the children of a port: all are made and deleted under
- * it, so ipoib_port.devs may be walked with it as well as with the port's lock.
+ * Locks: rtnl covers the children of a port: all are created and deleted under
+ * it, so ipoib_port.devs may be walked under rtnl as well as the port's lock.
  */
-#include <linux/module.h>
 #include <linux/rtnetlink.h>
 
 #include "ipoib.h"
-
-MODULE_IMPORT_NS("NETDEV_INTERNAL");	/* netif_close_many() */
+#include "ipoib_dev.h"
+#include "ipoib_netdev.h"
+#include "ipoib_port.h"
+#include "ipoib_proto.h"
+#include "ipoib_vlan.h"
 
 /* ---- creation ----------------------------------------------------------- */
 
 /**
- * ipoib_child_register - make an interface of a port's partition
+ * ipoib_child_register - register an interface for a partition of a port
  * @parent: the port's own interface, registered
- * @ndev: from alloc_netdev() with ipoib_setup(); whoever made it frees it if
+ * @ndev: from alloc_netdev() with ipoib_link_ops.setup; the caller frees it if
  *	this fails
  * @pkey: P_Key, full membership bit set
- * @guid: of the port, for the address; 0: as the parent has
- * @extack: where to say why not, may be NULL
+ * @guid: one of the port's GUIDs, for the address; 0: that of the parent
+ * @extack: gets the reason of an error, may be NULL
  *
  * Context: rtnl.
  * Return: 0 or -errno
@@ -51,7 +53,7 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 	if (ret == -ERANGE)
 		NL_SET_ERR_MSG(extack, "The port does not allow that MTU");
 	else if (ret)
-		NL_SET_ERR_MSG(extack, "The HCA does not tell the port's MTU");
+		NL_SET_ERR_MSG(extack, "Can't get the port's MTU from the HCA");
 	if (ret)
 		return ret;
 	dev->guid = guid ? ipoib_port_guid(parent->port, guid) : parent->guid;
@@ -62,7 +64,7 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 			       "The HCA has no CQ with room for another interface");
 	else if (ret == -ENOMEM)
 		NL_SET_ERR_MSG(extack,
-			       "No memory, or the HCA has no more QPs or CQs");
+			       "Out of memory, or of the HCA's QPs or CQs");
 	else if (ret)
 		NL_SET_ERR_MSG(extack, "The interface can't be registered");
 	return ret;
@@ -71,12 +73,12 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 /* ---- by sysfs ----------------------------------------------------------- */
 
 /**
- * ipoib_child_create - make a child as create_child does
+ * ipoib_child_create - create a child as create_child does
  * @parent: the port's own interface
  * @number: P_Key as written, with or without the membership bit
  *
- * The name has the number as it was written, and the first ten characters of
- * the parent's name; guides and scripts rely on it.
+ * The name is made of the first ten characters of the parent's name and the
+ * number as it was written; guides and scripts rely on it.
  *
  * Context: rtnl.
  * Return: 0, -ENOTUNIQ if the port has an interface with that P_Key, or -errno
@@ -84,6 +86,7 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 {
 	u16 pkey = ipoib_pkey_full(number);
+	const struct rtnl_link_ops *ops = parent->ndev->rtnl_link_ops;
 	struct net_device *ndev;
 	struct ipoib_dev *dev;
 	char name[IFNAMSIZ];
@@ -95,12 +98,12 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 			return -ENOTUNIQ;
 
 	snprintf(name, sizeof(name), "%.10s.%04x", parent->ndev->name, number);
-	ndev = alloc_netdev(sizeof(*dev), name, NET_NAME_PREDICTABLE,
-			    ipoib_setup);
+	ndev = alloc_netdev(ops->priv_size, name, NET_NAME_PREDICTABLE,
+			    ops->setup);
 	if (!ndev)
 		return -ENOMEM;
 	dev_net_set(ndev, dev_net(parent->ndev));
-	ndev->rtnl_link_ops = &ipoib_link_ops;
+	ndev->rtnl_link_ops = ops;
 	dev = ipoib_priv(ndev);
 	dev->by_sysfs = true;
 	dev->umcast = parent->umcast;
@@ -110,7 +113,7 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 	return ret;
 }
 
-/* -ENODEV: create_child made none with that P_Key. */
+/* -ENODEV: no child with that P_Key was created by create_child. */
 static int ipoib_child_unregister(struct ipoib_dev *parent, u16 number)
 {
 	u16 pkey = ipoib_pkey_full(number);
@@ -127,12 +130,12 @@ static int ipoib_child_unregister(struct ipoib_dev *parent, u16 number)
 }
 
 /*
- * struct ipoib_child_delete - somebody waits for a child to be deleted
+ * struct ipoib_child_delete - a writer waits for a child to be deleted
  * @work: deletes it
- * @done: @ret is final, and the rest is of no use to anybody
+ * @done: @ret is final, and @work no longer uses this structure
  * @parent: the port's own interface
  * @number: P_Key
- * @ret: what came of it
+ * @ret: result
  */
 struct ipoib_child_delete {
 	struct work_struct work;
@@ -143,16 +146,16 @@ struct ipoib_child_delete {
 };
 
 /*
- * rtnl_unlock() waits for the last reference on the child.  Who holds that may
- * want rtnl, and who has rtnl may wait for a writer to delete_child: so here,
- * not there.  The writer is told as soon as the child is unregistered.
+ * rtnl_unlock() waits for the last reference on the child.  Its holder may want
+ * rtnl, and a holder of rtnl may wait for a writer to delete_child: so this is
+ * not done by the writer.  It is woken once the child is unregistered.
  */
 static void ipoib_child_delete_work(struct work_struct *work)
 {
 	struct ipoib_child_delete *del =
 		container_of(work, struct ipoib_child_delete, work);
 
-	/* Nor may the writer wait for rtnl. */
+	/* The writer must not wait for rtnl, either. */
 	if (!rtnl_trylock()) {
 		complete(&del->done);
 		return;
@@ -164,14 +167,14 @@ static void ipoib_child_delete_work(struct work_struct *work)
 
 /**
  * ipoib_child_delete - delete a child as delete_child does
- * @parent: the port's own interface, which can't go before this returns
+ * @parent: the port's own interface, which can't go away before this returns
  * @number: P_Key, with or without the membership bit
  *
- * When it returns 0 the child is unregistered; its memory goes later.
+ * When it returns 0 the child is unregistered; its memory is freed later.
  *
  * Context: process, without rtnl; does not wait for it.
- * Return: 0, -ENODEV if create_child made none with that P_Key, or -EAGAIN if
- *	rtnl is taken
+ * Return: 0, -ENODEV if create_child created none with that P_Key, or -EAGAIN
+ *	if rtnl is taken
  */
 int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
 {
@@ -184,8 +187,8 @@ int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
 	init_completion(&del.done);
 	INIT_WORK_ONSTACK(&del.work, ipoib_child_delete_work);
 	/*
-	 * Not on ipoib_wq, whose work memory reclaim may wait for: this waits for
-	 * whatever unregistering a net_device does.
+	 * Not on ipoib_wq, since memory reclaim may wait for its work, and this
+	 * waits for all that unregistering a net_device waits for.
 	 */
 	queue_work(ipoib_delete_wq, &del.work);
 	/* All workers may be waiting for the last reference on a child. */
@@ -196,53 +199,13 @@ int ipoib_child_delete(struct ipoib_dev *parent, u16 number)
 	return del.ret;
 }
 
-/* ---- up, down, away ----------------------------------------------------- */
-
-/**
- * ipoib_children_open - the parent came up: so do its children
- * @port: port
- *
- * Context: rtnl.
- */
-void ipoib_children_open(struct ipoib_port *port)
-{
-	struct ipoib_dev *dev;
-
-	ASSERT_RTNL();
-	list_for_each_entry(dev, &port->devs, port_entry)
-		if (ipoib_is_child(dev) && dev_open(dev->ndev, NULL))
-			net_ratelimited_function(netdev_warn, dev->ndev,
-						 "does not come up with %s\n",
-						 port->parent->name);
-}
-
-/**
- * ipoib_children_close - the parent goes down: so do its children
- * @port: port
- *
- * Context: rtnl.
- */
-void ipoib_children_close(struct ipoib_port *port)
-{
-	struct ipoib_dev *dev;
-	LIST_HEAD(list);
-
-	ASSERT_RTNL();
-	/* One that does not run any more is closed by somebody else. */
-	list_for_each_entry(dev, &port->devs, port_entry) {
-		if (ipoib_is_child(dev) && netif_running(dev->ndev)) {
-			ipoib_dev_stop_begin(dev);
-			list_add_tail(&dev->ndev->close_list, &list);
-		}
-	}
-	netif_close_many(&list, true);
-}
+/* ---- removal ------------------------------------------------------------ */
 
 /**
  * ipoib_port_unregister - remove all interfaces of a port
  * @port: port
  *
- * Their memory goes with the last reference, the parent's excepted.
+ * Except for the parent, they are freed with their last reference.
  */
 void ipoib_port_unregister(struct ipoib_port *port)
 {

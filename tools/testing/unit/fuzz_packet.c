@@ -2,10 +2,10 @@
 /*
  * Fuzzer: a packet from its sender's decision to its receiver's check
  *
- * The input is a few bytes that say what stack, HCA and peer are like, and a
- * packet.  A sender describes and judges it as ipoib_offload.c does; what it
- * sends to a peer, the peer must take, and finds the same in it.  Any immediate
- * data on any packet is refused, or bounded in what it makes of it.
+ * The input is a few bytes that describe stack, HCA and peer, and a packet.
+ * A sender describes the packet and decides about it as ipoib_skb.c does; a
+ * peer must accept packets sent to it, and find the same in them.  Arbitrary
+ * immediate data on any packet is refused, or limited in its effect.
  */
 #include <stdint.h>
 
@@ -32,8 +32,8 @@ enum {
 	FUZZ_PARTIAL	= BIT(2),
 	FUZZ_CSUM	= BIT(3),
 	FUZZ_LSO	= BIT(4),
-	FUZZ_AS_STACK	= BIT(5),	/* the stack's notes are right */
-	FUZZ_DECENT	= BIT(6),	/* headers that can be true */
+	FUZZ_AS_STACK	= BIT(5),	/* the stack's metadata is right */
+	FUZZ_DECENT	= BIT(6),	/* plausible headers */
 	FUZZ_UDP	= BIT(7),
 	/* In the field caps, beside IPOIB_CM_CAPS */
 	FUZZ_SHARED	= BIT(7),
@@ -41,7 +41,7 @@ enum {
 
 const char *__asan_default_options(void);
 
-/* Looking for leaks needs ptrace. */
+/* Leak detection needs ptrace. */
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";
@@ -54,7 +54,7 @@ static __be16 fuzz_proto(const struct fuzz_input *in)
 	return in->flags & FUZZ_IPV6 ? htons(ETH_P_IPV6) : htons(ETH_P_IP);
 }
 
-/* Most packets at random fail at the first test: change what that takes. */
+/* Most random packets fail the first check: make the headers plausible. */
 static void fuzz_make_decent(struct fuzz_input *in, u8 *pkt, u32 headlen)
 {
 	bool ipv6 = in->flags & FUZZ_IPV6, udp = in->flags & FUZZ_UDP;
@@ -77,7 +77,7 @@ static void fuzz_make_decent(struct fuzz_input *in, u8 *pkt, u32 headlen)
 			ipv6 ? SKB_GSO_TCPV6 : SKB_GSO_TCPV4;
 }
 
-/* As ipoib_skb_describe() does; @pkt has in->headlen bytes. */
+/* As ipoib_skb_describe() does; @pkt has @headlen bytes. */
 static void fuzz_describe(const struct fuzz_input *in, const u8 *pkt,
 			  u32 headlen, u32 len, struct ipoib_fit_packet *p)
 {
@@ -105,7 +105,7 @@ static void fuzz_describe(const struct fuzz_input *in, const u8 *pkt,
 		p->t.proto = 0;
 }
 
-/* What a receiver makes of @len bytes, @headlen of them linear. */
+/* Check a packet of @len bytes, @headlen of them linear, as a receiver does. */
 static void fuzz_receive(const struct fuzz_input *in, u32 imm, u32 caps,
 			 const u8 *pkt, u32 headlen, u32 len, bool sent)
 {
@@ -175,9 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(&in, data, sizeof(in));
 	data += sizeof(in);
 	headlen = min_t(u32, size - sizeof(in), in.headlen + 1U);
-	/* More follows in pieces, as far as a message goes. */
+	/* More follows in pieces, up to the longest message. */
 	len = min(headlen + in.more, (u32)IPOIB_CM_MTU);
-	/* Its end is that of its memory. */
+	/* It ends where its memory ends, to detect overruns. */
 	pkt = malloc(headlen);
 	FUZZ_CHECK(pkt);
 	memcpy(pkt, data, headlen);
@@ -185,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_make_decent(&in, pkt, headlen);
 	fuzz_send(&in, pkt, headlen, len);
 	fuzz_receive(&in, in.imm, in.caps, pkt, headlen, len, false);
-	ipoib_told_addr(in.flags & FUZZ_RC ? htons(ETH_P_ARP) : fuzz_proto(&in),
+	ipoib_pkt_lladdr(in.flags & FUZZ_RC ? htons(ETH_P_ARP) : fuzz_proto(&in),
 			pkt, headlen);
 	ipoib_is_probe(fuzz_proto(&in), pkt, headlen);
 	free(pkt);

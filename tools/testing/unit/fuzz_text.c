@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fuzzer: what users write and peers send when they ask for a connection
+ * Fuzzer: text written by users, private data in connection requests of peers
  */
 #include <stdint.h>
 
@@ -8,7 +8,7 @@
 
 const char *__asan_default_options(void);
 
-/* Looking for leaks needs ptrace. */
+/* Leak detection needs ptrace. */
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";

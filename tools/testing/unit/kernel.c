@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Functions of the kernel that the driver's pure logic calls
+ * Kernel functions that the driver's pure logic calls
  */
 
-/* A number with an optional newline behind it, base 0 only. */
+/* Parse a number with an optional trailing newline, base 0 only. */
 int kstrtou16(const char *s, unsigned int base, u16 *res)
 {
 	unsigned long value = 0;

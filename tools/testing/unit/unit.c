@@ -2,7 +2,7 @@
 /*
  * Runs KUnit suites in user space and prints KTAP as the kernel does
  *
- * Names of cases as arguments select some.
+ * Arguments are names of test cases to run; default: all.
  */
 #include <kunit/test.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@ struct unit_alloc {
 
 static jmp_buf unit_end;
 
-/* The logic allocates nothing, and looking for leaks needs ptrace. */
+/* The logic allocates nothing, and leak detection needs ptrace. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Datagrams
+ */
+#ifndef IPOIB_IB_H
+#define IPOIB_IB_H
+
+#include <linux/mutex.h>
+
+#include "ipoib_count.h"
+#include "ipoib_tx.h"
+
+struct ipoib_ah;
+struct ipoib_dev;
+struct ipoib_rxq;
+
+/**
+ * struct ipoib_ud - datagram engine of an interface
+ * @lock: mutex inside ipoib_dev.lock; the QPs' state and attachments
+ * @rxq: private receive queue of an HCA that has no SRQ for UD, or NULL
+ * @groups: those that the first QP is attached to, struct ipoib_ud_group.entry
+ * @max_len: longest packet with its encapsulation, from the broadcast group
+ * @qps: state of all QPs: RTS, ERR while they drain, else RESET or none
+ * @check_loop: the HCA does not block loopback of own multicast
+ * @csum: the HCA computes checksums of TCP and UDP over IPv4
+ * @lso: the HCA cuts TCP over IPv4
+ * @segs: most segments of a packet that the driver cuts
+ * @restarts: times the QPs were rebuilt
+ * @gone: counts of packets sent by removed queues (rtnl)
+ * @gone_stops: how often removed queues were full (rtnl)
+ */
+struct ipoib_ud {
+	struct mutex lock;	/* state of the QPs, attachments */
+	struct ipoib_rxq *rxq;
+	struct list_head groups;
+	u32 max_len;
+	enum ib_qp_state qps;
+	bool check_loop;
+	bool csum;
+	bool lso;
+	u32 segs;
+	u64 restarts;
+	struct ipoib_count gone;
+	u64 gone_stops;
+};
+
+extern const struct ipoib_qp_ops ipoib_ud_qp_ops;
+
+u32 ipoib_ud_fit(const struct ipoib_dev *dev, const struct sk_buff *skb);
+enum ipoib_sent ipoib_ud_send(struct ipoib_txq *txq, struct sk_buff *skb,
+			      struct ipoib_ah *ah, u32 qpn);
+
+#endif /* IPOIB_IB_H */

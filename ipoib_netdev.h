@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * net_device of an interface
+ */
+#ifndef IPOIB_NETDEV_H
+#define IPOIB_NETDEV_H
+
+#include <linux/types.h>
+
+#define IPOIB_MTU_MIN		(ETH_MIN_MTU + IPOIB_ENCAP_LEN)
+
+struct ipoib_dev;
+struct ipoib_port;
+struct net_device;
+
+int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey);
+void ipoib_netdev_setup(struct net_device *ndev);
+bool ipoib_netdev_is_ours(const struct net_device *ndev);
+
+#endif /* IPOIB_NETDEV_H */
