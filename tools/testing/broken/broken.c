@@ -2,8 +2,8 @@
 /*
  * A module with defects, one for each detector that the tests rely on
  *
- * The name of a defect, written to /sys/kernel/debug/broken/defect, brings it
- * about in the writer's context.  For virtual machines that nobody needs.
+ * Writing the name of a defect to /sys/kernel/debug/broken/defect triggers it
+ * in the writer's context.  For disposable virtual machines only.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -26,7 +26,7 @@
 MODULE_DESCRIPTION("Defects that a debug kernel has to detect");
 MODULE_LICENSE("GPL");
 
-#define BROKEN_SIZE	64	/* a whole object: 6.1 does not watch its rest */
+#define BROKEN_SIZE	64	/* a whole object: 6.1 checks no slack */
 #define BROKEN_SECONDS	7
 
 struct broken_fields {
@@ -48,7 +48,7 @@ static DEFINE_MUTEX(broken_first);
 static DEFINE_MUTEX(broken_second);
 static DEFINE_SPINLOCK(broken_lock);
 
-/* What the compiler is not to see through */
+/* Hide allocation and freeing from the compiler */
 static noinline void *broken_alloc(size_t size)
 {
 	void *p = kzalloc(size, GFP_KERNEL);
@@ -63,7 +63,7 @@ static noinline void broken_free(void *p)
 	kfree(p);
 }
 
-/* Several, since a stack or a register may still know the last one. */
+/* Several, since a stack or a register may still point to the last one. */
 static int broken_leak(void)
 {
 	void *p;
@@ -109,7 +109,7 @@ static int broken_double_free(void)
 	return 0;
 }
 
-/* KFENCE looks after a sample of the objects only: wait for one. */
+/* KFENCE guards only a sample of the objects: wait for one. */
 static int broken_kfence(void)
 {
 	unsigned long end = jiffies + BROKEN_SECONDS * HZ;
@@ -158,7 +158,7 @@ static int broken_schedule_in_atomic(void)
 {
 	preempt_disable();
 	msleep(20);
-	/* The scheduler complained and put the count right. */
+	/* The scheduler complained and corrected the preempt count. */
 	return 0;
 }
 

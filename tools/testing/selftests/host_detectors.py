@@ -15,15 +15,13 @@ import sys
 import tempfile
 import time
 
-from lib import (Skip, cmd, kmemleak, ksft_eq, ksft_pr, ksft_true,
-                 main, read, timeout, write)
+from lib import (Skip, cmd, define, kmemleak, ksft_eq, ksft_pr, ksft_true,
+                 read, timeout, write)
 from lib.ksft import marker
+from common import ROOT, RUN, TESTING, VM, built, kernels
 
 BOOT = "host"
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-VM = os.path.join(os.path.dirname(HERE), "vm")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 KERNEL = os.environ.get("IPOIB_TEST_KERNEL", "6.12")
 TRIGGER = "/sys/kernel/debug/broken/defect"
 sys.path.append(VM)
@@ -33,28 +31,53 @@ import klog  # noqa: E402  pylint: disable=wrong-import-position
 # what the kernel must be configured with ("!": without).  The order matters:
 # lockdep ends with its first report, and that of RCU with it; 6.1 does not live
 # long after a double free.
-DEFECTS = {
-    "leak": ({"kmemleak"}, ["DEBUG_KMEMLEAK"]),
-    "rcu-usage": ({"rcu-usage"}, ["PROVE_RCU"]),
-    "lock-order": ({"lockdep-circular"}, ["PROVE_LOCKING"]),
-    "sleep-in-atomic": ({"atomic"}, ["DEBUG_ATOMIC_SLEEP"]),
-    "bounds": ({"ubsan"}, ["UBSAN_BOUNDS"]),
-    "shift": ({"ubsan"}, ["UBSAN_SHIFT"]),
-    "timer": ({"debug-objects"}, ["DEBUG_OBJECTS_FREE",
-                                  "DEBUG_OBJECTS_TIMERS"]),
-    "dma": ({"dma-api"}, ["DMA_API_DEBUG"]),
-    "netdev-ref": ({"ref-tracker"}, ["NET_DEV_REFCNT_TRACKER"]),
-    "refcount": ({"refcount"}, []),
-    "fortify": ({"fortify"}, ["FORTIFY_SOURCE"]),
-    "schedule-in-atomic": ({"atomic"}, ["PREEMPT_COUNT"]),
-    "use-after-free": ({"kasan"}, ["KASAN"]),
-    "out-of-bounds": ({"kasan", "slab"}, ["SLUB_DEBUG"]),
-    "kfence": ({"kfence"}, ["KFENCE", "!KASAN"]),
-    "hung-task": ({"hung-task"}, ["DETECT_HUNG_TASK"]),
-    "soft-lockup": ({"soft-lockup"}, ["SOFTLOCKUP_DETECTOR"]),
-    "list": ({"list"}, ["DEBUG_LIST"]),
-    "double-free": ({"kasan", "slab"}, ["SLUB_DEBUG"]),
+CASES = {
+    # kmemleak finds memory that nobody points to.
+    "test_leak": ("leak", {"kmemleak"}, ["DEBUG_KMEMLEAK"]),
+    # An RCU pointer is read outside of a read-side section.
+    "test_rcu_usage": ("rcu-usage", {"rcu-usage"}, ["PROVE_RCU"]),
+    # lockdep sees two locks taken in both orders.
+    "test_lock_inversion": ("lock-order", {"lockdep-circular"},
+                            ["PROVE_LOCKING"]),
+    # A function that may sleep is called under a spinlock.
+    "test_sleep_in_atomic": ("sleep-in-atomic", {"atomic"},
+                             ["DEBUG_ATOMIC_SLEEP"]),
+    # UBSAN sees an index behind an array.
+    "test_array_bounds": ("bounds", {"ubsan"}, ["UBSAN_BOUNDS"]),
+    # UBSAN sees a shift by more than there are bits.
+    "test_shift": ("shift", {"ubsan"}, ["UBSAN_SHIFT"]),
+    # An object is freed with a timer in it that runs.
+    "test_active_timer": ("timer", {"debug-objects"},
+                          ["DEBUG_OBJECTS_FREE", "DEBUG_OBJECTS_TIMERS"]),
+    # The DMA API sees the unmapping of what was never mapped.
+    "test_dma": ("dma", {"dma-api"}, ["DMA_API_DEBUG"]),
+    # A network device goes while somebody holds it.
+    "test_netdev_reference": ("netdev-ref", {"ref-tracker"},
+                              ["NET_DEV_REFCNT_TRACKER"]),
+    # A reference count goes below zero.
+    "test_refcount": ("refcount", {"refcount"}, []),
+    # A memcpy() goes across the end of a field.
+    "test_fortify": ("fortify", {"fortify"}, ["FORTIFY_SOURCE"]),
+    # Sleeping with preemption disabled is noticed.
+    "test_schedule_in_atomic": ("schedule-in-atomic", {"atomic"},
+                                ["PREEMPT_COUNT"]),
+    # KASAN sees a use after free.
+    "test_use_after_free": ("use-after-free", {"kasan"}, ["KASAN"]),
+    # KASAN, or a red zone, sees a write behind an object.
+    "test_out_of_bounds": ("out-of-bounds", {"kasan", "slab"}, ["SLUB_DEBUG"]),
+    # KFENCE is on: it sees a use after free of an object it sampled.
+    "test_kfence": ("kfence", {"kfence"}, ["KFENCE", "!KASAN"]),
+    # A task that does not get on is noticed.
+    "test_hung_task": ("hung-task", {"hung-task"}, ["DETECT_HUNG_TASK"]),
+    # A CPU that does not get on is noticed.
+    "test_soft_lockup": ("soft-lockup", {"soft-lockup"},
+                         ["SOFTLOCKUP_DETECTOR"]),
+    # A list is corrupt.
+    "test_list": ("list", {"list"}, ["DEBUG_LIST"]),
+    # An object that is freed twice is noticed.
+    "test_double_free": ("double-free", {"kasan", "slab"}, ["SLUB_DEBUG"]),
 }
+DEFECTS = {name: more for name, *more in CASES.values()}
 # Kernels whose allocator may oops (get_partial_node()) some time after the last
 # defect, the double free
 WRECKED = {"6.1"}
@@ -66,7 +89,7 @@ DEADLY = ("hung_task_panic", "softlockup_panic", "panic_on_oops")
 SHORT = {"hung_task_timeout_secs": 2, "watchdog_thresh": 2}
 
 
-# ---- in the machine ----------------------------------------------------
+# ---- in the machine, as a program ---------------------------------------
 
 
 def trigger(names):
@@ -104,17 +127,11 @@ def find_leak():
 # ---- on the host -------------------------------------------------------
 
 
-def kernels(word):
-    """Ask tools/testing/vm/kernels."""
-    return cmd([os.path.join(VM, "kernels"), word, KERNEL],
-               timeout=3600).stdout.strip()
-
-
 @functools.cache
 def config():
     """What the kernel is configured with."""
     return {line.split("=")[0].removeprefix("CONFIG_")
-            for line in read(f"{kernels('kdir')}/.config").splitlines()
+            for line in read(f"{kernels('kdir', KERNEL)}/.config").splitlines()
             if line.startswith("CONFIG_")}
 
 
@@ -132,17 +149,16 @@ def machine():
     names = [name for name in DEFECTS if has(name)]
     cmd(["make", "-s", "-C", ROOT, "broken", f"KERNEL={KERNEL}"],
         timeout=600)
-    module = os.path.join(ROOT, "build", kernels("version"), "broken",
-                          "broken.ko")
+    module = built(KERNEL, "broken", "broken.ko")
     append = "kasan_multi_shot" if "KASAN" in config() else \
         "slab_debug=FZPU slub_debug=FZPU"
     with tempfile.TemporaryDirectory() as where:
         log = os.path.join(where, "console.log")
         done = subprocess.run(
-            [os.path.join(VM, "run"), "--kernel", KERNEL, "--hcas", "0",
+            [RUN, "--kernel", KERNEL, "--hcas", "0",
              "--timeout", "300", "--klog", log, "--append", append,
              "--env", f"BROKEN={module}", "--", sys.executable,
-             "-B", os.path.realpath(__file__), "--trigger", *names],
+             "-B", os.path.realpath(__file__), *names],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace", check=False, stdin=subprocess.DEVNULL)
         reports = []
@@ -151,134 +167,25 @@ def machine():
     return done.returncode, done.stdout, reports
 
 
-def detected(name):
+@timeout(900)
+def detected(defect):
     """The defect is reported, under its name."""
+    name, expected, symbols = defect
     if not has(name):
         raise Skip(f"not a defect that kernel {KERNEL} can find: it is not "
-                   f"configured with {' and '.join(DEFECTS[name][1])}")
+                   f"configured with {' and '.join(symbols)}")
     status, text, reports = machine()
     kinds = {kind for report in reports if report.test == f"broken.{name}"
              for kind in report.kinds}
-    if not kinds & DEFECTS[name][0]:
+    if not kinds & expected:
         for report in reports:
             ksft_pr(report.test, report.kinds, report.title())
         ksft_pr(text[-1000:])
-    ksft_true(kinds & DEFECTS[name][0], f"reported as {sorted(kinds)}")
+    ksft_true(kinds & expected, f"reported as {sorted(kinds)}")
     ksft_eq(status, 125, "status of the runner")
 
 
-@timeout(900)
-def test_leak():
-    """kmemleak finds memory that nobody points to."""
-    detected("leak")
-
-
-@timeout(900)
-def test_use_after_free():
-    """KASAN sees a use after free."""
-    detected("use-after-free")
-
-
-@timeout(900)
-def test_out_of_bounds():
-    """KASAN, or a red zone, sees a write behind an object."""
-    detected("out-of-bounds")
-
-
-@timeout(900)
-def test_double_free():
-    """An object that is freed twice is noticed."""
-    detected("double-free")
-
-
-@timeout(900)
-def test_kfence():
-    """KFENCE is on: it sees a use after free of an object it sampled."""
-    detected("kfence")
-
-
-@timeout(900)
-def test_lock_inversion():
-    """lockdep sees two locks taken in both orders."""
-    detected("lock-order")
-
-
-@timeout(900)
-def test_sleep_in_atomic():
-    """A function that may sleep is called under a spinlock."""
-    detected("sleep-in-atomic")
-
-
-@timeout(900)
-def test_schedule_in_atomic():
-    """Sleeping with preemption disabled is noticed."""
-    detected("schedule-in-atomic")
-
-
-@timeout(900)
-def test_rcu_usage():
-    """An RCU pointer is read outside of a read-side section."""
-    detected("rcu-usage")
-
-
-@timeout(900)
-def test_array_bounds():
-    """UBSAN sees an index behind an array."""
-    detected("bounds")
-
-
-@timeout(900)
-def test_shift():
-    """UBSAN sees a shift by more than there are bits."""
-    detected("shift")
-
-
-@timeout(900)
-def test_active_timer():
-    """An object is freed with a timer in it that runs."""
-    detected("timer")
-
-
-@timeout(900)
-def test_dma():
-    """The DMA API sees the unmapping of what was never mapped."""
-    detected("dma")
-
-
-@timeout(900)
-def test_netdev_reference():
-    """A network device goes while somebody holds it."""
-    detected("netdev-ref")
-
-
-@timeout(900)
-def test_refcount():
-    """A reference count goes below zero."""
-    detected("refcount")
-
-
-@timeout(900)
-def test_fortify():
-    """A memcpy() goes across the end of a field."""
-    detected("fortify")
-
-
-@timeout(900)
-def test_list():
-    """A list is corrupt."""
-    detected("list")
-
-
-@timeout(900)
-def test_hung_task():
-    """A task that does not get on is noticed."""
-    detected("hung-task")
-
-
-@timeout(900)
-def test_soft_lockup():
-    """A CPU that does not get on is noticed."""
-    detected("soft-lockup")
+define(globals(), CASES, detected)
 
 
 @timeout(900)
@@ -294,13 +201,10 @@ def test_nothing_else():
 
 def test_every_defect():
     """The module's defects are those that are tested here."""
-    text = read(os.path.join(os.path.dirname(HERE), "broken", "broken.c"))
+    text = read(os.path.join(TESTING, "broken", "broken.c"))
     ksft_eq(set(re.findall(r'\{ "([\w-]+)", broken_\w+ \}', text)),
             set(DEFECTS))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--trigger"]:
-        trigger(sys.argv[2:])
-    else:
-        main(globals())
+    trigger(sys.argv[1:])

@@ -123,6 +123,10 @@ KNOWN = {
               r".*\bipoib_transport_dev_cleanup\+",
               "the distribution's ib_ipoib destroys its CQ though it has not "
               "yet destroyed the QPs of connections", whole=True),
+        Known(r"NETDEV WATCHDOG: .*\n(?:.*\n)*"
+              r".*: queue stopped 1, tx_head (\d+), tx_tail \1,",
+              "the distribution's ib_ipoib leaves a queue stopped of which "
+              "everything has completed", whole=True),
     ],
 }
 
@@ -144,7 +148,8 @@ BODY = re.compile(
     r"\S+ bytes |Object |Redzone|Padding|Slab 0x|INFO: |FIX |"
     r"page: ?|page:|flags: |raw: |backtrace|hex dump|comm \"|"
     r"rcu: |NMI backtrace|Sending NMI|Rebooting in|Disabling lock|"
-    r"irq event stamp|hardirqs last|softirqs last|\w+\+0x)")
+    r"irq event stamp|hardirqs last|softirqs last|\w+\+0x|"
+    r"\S+: transmit timeout: latency |\S+: queue stopped \d)")
 # Kinds that a warning has besides its own
 WARNING = ("cut-here", "warning", "rip", "trace")
 LONGEST = 150       # lines of a report
@@ -280,7 +285,7 @@ def check_lines(lines, known="none"):
 
 
 def check_file(path, known="none", size=None):
-    """The same for a file; only its first @size octets if that is given."""
+    """The same for a file; only its first @size bytes if that is given."""
     with open(path, "rb") as file:
         data = file.read() if size is None else file.read(size)
     return check_lines(data.decode("utf-8", "replace").split("\n"), known)

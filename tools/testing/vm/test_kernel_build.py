@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of kernel-build, without building anything."""
 
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import tempfile
@@ -11,20 +9,13 @@ import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
 sys.dont_write_bytecode = True
 
+# pylint: disable-next=wrong-import-position
+from common import load_program  # noqa: E402
 
-def load():
-    """The program as a module."""
-    loader = importlib.machinery.SourceFileLoader(
-        "kernel_build", os.path.join(HERE, "kernel-build"))
-    spec = importlib.util.spec_from_loader("kernel_build", loader)
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-build = load()
+build = load_program(os.path.join(HERE, "kernel-build"))
 
 
 class Configuration(unittest.TestCase):

@@ -3,13 +3,15 @@
 """
 Tests of the kernel log detector, on stored logs.
 
-badlogs/NAME.log or badlogs/NAME-VARIANT.log must be reported as NAME, the name
-of a pattern; goodlogs/*.log must pass.
+NAME or NAME-VARIANT in badlogs.txt must be reported as NAME, the name of a
+pattern; goodlogs/*.log must pass.
 """
 
 import io
 import os
+import re
 import sys
+import tempfile
 import unittest
 from contextlib import redirect_stdout
 
@@ -19,11 +21,36 @@ sys.path.insert(0, HERE)
 import klog  # noqa: E402  pylint: disable=wrong-import-position
 
 NAMES = sorted((p.name for p in klog.PATTERNS), key=len, reverse=True)
+GOOD = os.path.join(HERE, "goodlogs")
+BAD = tempfile.TemporaryDirectory()     # the logs of badlogs.txt, a file each
 
 
-def logs(directory):
-    """Paths of the stored logs."""
-    where = os.path.join(HERE, directory)
+def setUpModule():      # pylint: disable=invalid-name
+    """Write the bad logs, with their parts filled in and time stamps."""
+    unittest.addModuleCleanup(BAD.cleanup)
+    with open(os.path.join(HERE, "badlogs.txt"), encoding="utf-8") as file:
+        _, *sections = re.split(r"\n\n== (.+)\n", file.read().rstrip("\n"))
+    sections = {name: text.split("\n")
+                for name, text in zip(sections[::2], sections[1::2])}
+
+    def filled(lines):
+        for line in lines:
+            if line.startswith("@"):
+                yield from filled(sections[f"part {line[1:]}"])
+            else:
+                yield line
+
+    for name, lines in sections.items():
+        if name.startswith("part "):
+            continue
+        with open(os.path.join(BAD.name, f"{name}.log"), "w",
+                  encoding="utf-8") as file:
+            for number, line in enumerate(filled(["@begin", *lines])):
+                file.write(f"[   {41.2 + number / 5000:.6f}] {line}\n")
+
+
+def logs(where):
+    """Paths of the stored logs of a directory."""
     return [os.path.join(where, name) for name in sorted(os.listdir(where))
             if name.endswith(".log")]
 
@@ -47,7 +74,7 @@ class Stored(unittest.TestCase):
     """The stored logs against the table."""
 
     def test_bad_logs_are_reported(self):
-        for path in logs("badlogs"):
+        for path in logs(BAD.name):
             with self.subTest(log=os.path.basename(path)):
                 result = klog.check_file(path)
                 self.assertTrue(result)
@@ -55,17 +82,17 @@ class Stored(unittest.TestCase):
                 self.assertIn(expected(path), kinds)
 
     def test_one_defect_is_one_report(self):
-        for path in logs("badlogs"):
+        for path in logs(BAD.name):
             with self.subTest(log=os.path.basename(path)):
                 self.assertEqual(len(klog.check_file(path).reports), 1)
 
     def test_good_logs_pass(self):
-        for path in logs("goodlogs"):
+        for path in logs(GOOD):
             with self.subTest(log=os.path.basename(path)):
                 self.assertEqual(klog.check_file(path).text(), "")
 
     def test_every_pattern_is_hit(self):
-        stored = [(expected(p), messages(p)) for p in logs("badlogs")]
+        stored = [(expected(p), messages(p)) for p in logs(BAD.name)]
         for pattern in klog.PATTERNS:
             with self.subTest(pattern=pattern.name):
                 lines = [line for name, found in stored
@@ -77,7 +104,7 @@ class Stored(unittest.TestCase):
         self.assertEqual(len(set(NAMES)), len(NAMES))
 
     def test_every_report_names_its_test(self):
-        for path in logs("badlogs"):
+        for path in logs(BAD.name):
             with self.subTest(log=os.path.basename(path)):
                 report = klog.check_file(path).reports[0]
                 self.assertEqual(report.test, "datagram_link.test_flap")
@@ -88,7 +115,7 @@ class Reports(unittest.TestCase):
 
     def bad(self, name):
         """The only report of a stored log."""
-        result = klog.check_file(os.path.join(HERE, "badlogs", name))
+        result = klog.check_file(os.path.join(BAD.name, name))
         self.assertEqual(len(result.reports), 1)
         return result.reports[0]
 
@@ -173,7 +200,7 @@ class Reports(unittest.TestCase):
 
     def test_carriage_returns_and_rubbish(self):
         self.assertTrue(klog.check_lines(["refcount_t: underflow\r\n"]))
-        path = os.path.join(HERE, "badlogs", "refcount.log")
+        path = os.path.join(BAD.name, "refcount.log")
         self.assertFalse(klog.check_file(path, size=10))
 
 
@@ -200,8 +227,23 @@ class KnownComplaints(unittest.TestCase):
         self.assertFalse(klog.check_lines(stock, "stock"))
         self.assertTrue(klog.check_lines(log("ipoib_cq_destroy"), "stock"))
 
+    def test_stopped_though_empty(self):
+        def log(tail, name="ib0: "):
+            return ["[ 1.0] ib0: NETDEV WATCHDOG: CPU: 1: transmit queue 0 "
+                    "timed out 10844 ms",
+                    "[ 1.0] ib0: transmit timeout: latency 10844 msecs",
+                    f"[ 1.0] {name}queue stopped 1, tx_head 9, tx_tail {tail}, "
+                    "global_tx_head 5, global_tx_tail 5"]
+
+        self.assertTrue(klog.check_lines(log(9)))
+        self.assertFalse(klog.check_lines(log(9), "stock"))
+        self.assertTrue(klog.check_lines(log(8), "stock"))
+        self.assertTrue(klog.check_lines(
+            ["[ 1.0] ib0: NETDEV WATCHDOG: CPU: 1: transmit queue 0 timed out",
+             "[ 1.0] ib0: transmit queue 0 stuck: head 9 tail 9"], "stock"))
+
     def test_it_excuses_nothing_else(self):
-        for path in logs("badlogs"):
+        for path in logs(BAD.name):
             if expected(path) == "napi":
                 continue
             with self.subTest(log=os.path.basename(path)):
@@ -227,8 +269,8 @@ class CommandLine(unittest.TestCase):
         return code, out.getvalue()
 
     def test_status(self):
-        bad = os.path.join(HERE, "badlogs", "napi.log")
-        good = os.path.join(HERE, "goodlogs", "boot.log")
+        bad = os.path.join(BAD.name, "napi.log")
+        good = os.path.join(GOOD, "boot.log")
         self.assertEqual(self.status(good), (0, ""))
         code, out = self.status(good, bad)
         self.assertEqual(code, 1)

@@ -6,8 +6,6 @@ Tests of the runner.  Those in class Machines boot some, without a fabric;
 """
 
 import hashlib
-import importlib.machinery
-import importlib.util
 import io
 import os
 import shutil
@@ -22,20 +20,14 @@ from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUN = os.path.join(HERE, "run")
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 sys.dont_write_bytecode = True
 
+# pylint: disable=wrong-import-position
+import slowness  # noqa: E402
+from common import load_program  # noqa: E402
 
-def load():
-    """The runner as a module."""
-    loader = importlib.machinery.SourceFileLoader("vm_run", RUN)
-    spec = importlib.util.spec_from_loader("vm_run", loader)
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-run = load()
+run = load_program(RUN)
 
 
 class Streams(unittest.TestCase):
@@ -200,12 +192,12 @@ class OwnKernels(unittest.TestCase):
             console.send(b"x")
 
     def test_slowness_reaches_the_command(self):
-        for series, factor in (("debug", run.OWN_KERNELS["debug"]["slow"]),
+        for series, factor in (("debug", slowness.KERNELS["debug"]),
                                ("6.12", 1)):
             script = self.machine(series, "--env",
                                   "TCG_SLOW=4").command_script()
             self.assertIn(f"export TCG_SLOW={4 * factor}\n", script)
-        self.assertGreater(run.OWN_KERNELS["debug"]["slow"], 1)
+        self.assertGreater(slowness.KERNELS["debug"], 1)
 
 
 class Runs(unittest.TestCase):
@@ -260,7 +252,7 @@ class Machines(Runs):
     def test_streams_status_and_place(self):
         status, out, err = self.sh(
             "pwd; echo to stderr >&2; echo again >/dev/stderr; exit 7")
-        self.assertEqual((status, out.decode()), (7, run.PROJECT + "\n"))
+        self.assertEqual((status, out.decode()), (7, run.ROOT + "\n"))
         self.assertTrue(err.startswith("to stderr\nagain\n"), err)
 
     def test_big_output_is_whole(self):
