@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The tools themselves: syntax, licences, the detector's own tests."""
 
@@ -8,13 +7,11 @@ import re
 import subprocess
 import sys
 
-from lib import ksft_eq, ksft_pr, ksft_true, main, timeout
+from lib import ksft_eq, ksft_pr, ksft_true, timeout
+from common import ROOT, TESTING, TESTS
 
 BOOT = "host"
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-TESTING = os.path.dirname(HERE)
-ROOT = os.path.dirname(os.path.dirname(TESTING))
 PRUNE = {".git", "build", "__pycache__", "results"}
 
 
@@ -64,11 +61,10 @@ SLEEPLESS = ("children", "connected", "datagram", "defects", "events",
 def test_no_fixed_sleeps():
     """Cases wait for what they want to see; where time itself matters they
     say so, by hold() and stagger()."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    for name in sorted(os.listdir(here)):
+    for name in sorted(os.listdir(TESTS)):
         if name.split("_")[0] not in SLEEPLESS or not name.endswith(".py"):
             continue
-        with open(os.path.join(here, name), encoding="utf-8") as file:
+        with open(os.path.join(TESTS, name), encoding="utf-8") as file:
             text = file.read()
         ksft_eq(re.findall(r"\btime\.sleep\(.*", text), [], name)
 
@@ -157,8 +153,8 @@ def test_versions_in_compat_only():
 
 
 def run_unit_tests(name, *which):
-    """The tests of a tool of the virtual machine pass."""
-    done = subprocess.run([sys.executable, os.path.join(TESTING, "vm", name),
+    """The tests of a tool pass."""
+    done = subprocess.run([sys.executable, os.path.join(TESTING, name),
                            *which],
                           capture_output=True, text=True, check=False)
     for line in (done.stdout + done.stderr).splitlines()[-12:]:
@@ -168,25 +164,38 @@ def run_unit_tests(name, *which):
 
 def test_log_detector():
     """The kernel log detector finds what is bad in stored logs."""
-    run_unit_tests("test_klog.py")
+    run_unit_tests("vm/test_klog.py")
 
 
 def test_kernel_build():
     """kernel-build sees what the configuration lost, and takes the newest."""
-    run_unit_tests("test_kernel_build.py")
+    run_unit_tests("vm/test_kernel_build.py")
 
 
 def test_kernels():
     """What fetches kernels reads apt's sources and a kernel's symbols."""
-    run_unit_tests("test_kernels.py")
+    run_unit_tests("vm/test_kernels.py")
 
 
 @timeout(120)
 def test_runner():
     """The runner: streams, options, what it refuses, and a panic."""
-    run_unit_tests("test_run.py", "Streams", "Options", "Archive", "Refusals",
-                   "Machines.test_panic")
+    run_unit_tests("vm/test_run.py", "Streams", "Options", "Archive",
+                   "Refusals", "Machines.test_panic")
 
 
-if __name__ == "__main__":
-    main(globals())
+@timeout(120)
+def test_floors_breached():
+    """The checker of floors finds a breach of each rule, in the real sources,
+    too."""
+    run_unit_tests("test_floors.py")
+
+
+def test_floors():
+    """Calls between the files of driver and fabric only go down."""
+    done = subprocess.run([sys.executable, os.path.join(TESTING, "floors")],
+                          capture_output=True, text=True, check=False)
+    wrong = (done.stdout + done.stderr).splitlines()
+    for line in wrong:
+        ksft_pr(line)
+    ksft_eq((len(wrong), done.returncode), (0, 0))
