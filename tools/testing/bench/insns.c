@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * QEMU plugin: which instructions does a guest run between two marks?
+ * QEMU plugin: counts the instructions that a guest runs between two marks
  *
- * Counts how often each translation block runs.  A program of the guest turns
- * that on and off with no-ops that nothing else has (see mark() in load.c).
- * Each time it is turned off, a file OUT.N is written, with lines "ADDRESS
+ * Counts how often each translation block runs.  A program in the guest turns
+ * that on and off with no-ops that occur nowhere else (see mark() in load.c).
+ * Each time it is turned off, a file OUT.N is written, with a line "ADDRESS
  * INSTRUCTIONS TIMES" for each block that ran.
  *
- * For guests of one CPU.  Debian has QEMU's plugin interface, but no header of
- * it: what is used of it (QEMU's docs/devel/tcg-plugins.rst) is declared here.
+ * For guests with one CPU.  Debian has QEMU's plugin interface, but not its
+ * header: the parts used (QEMU's docs/devel/tcg-plugins.rst) are declared here.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to,
 			     size_t len);
 
-/* A block that was translated; one that is again is another. */
+/* A translated block; translating it again makes a new one. */
 struct block {
 	uint64_t address;
 	uint64_t insns;

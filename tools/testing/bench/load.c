@@ -7,41 +7,42 @@
  *						waited for
  *	load flood NS1 NS2 ADDRESS SIZE SECONDS WINDOW [ROOM]
  *						a thread that sends and one that
- *						receives, at most WINDOW on their
- *						way; 0: as fast as the sender can.
+ *						receives, up to WINDOW in flight
+ *						(0: as fast as the sender can).
  *						ROOM: bytes of send buffer; 0 or
  *						none: the default
  *	load windows NS1 NS2 ADDRESS SIZE MS ROOM
- *						the same without a window and until
- *						it is killed: a line [NS, COUNT] each
- *						MS, the time and how many came since
- *						the line before; errors of the sender
- *						are waited out
+ *						the same without a window, until
+ *						killed: a line [NS, COUNT] every
+ *						MS ms, time and number received
+ *						since the last line; the sender
+ *						waits out errors
  *	load held NS1 NS2 ADDRESS SIZE COUNT BURSTS
  *						bursts of COUNT to a socket with the
- *						default receive buffer that nobody
- *						reads meanwhile; how many it holds
- *	load rr   NS1 NS2 ADDRESS COUNT SECONDS	requests and answers of one octet,
+ *						default receive buffer that is
+ *						not read meanwhile; how many it
+ *						holds
+ *	load rr   NS1 NS2 ADDRESS COUNT SECONDS	one-byte requests and answers,
  *						until COUNT or SECONDS (0: no limit)
- *	load peers NS COUNT SECONDS GAP NSR...	datagrams to the addresses of standard
- *						input, which hosts NSR take for
- *						local: COUNT to each at once, then
- *						for SECONDS one each GAP ms
+ *	load peers NS COUNT SECONDS GAP NSR...	datagrams to addresses on stdin,
+ *						which are local to hosts NSR:
+ *						COUNT to each at once, then one
+ *						to each every GAP ms for SECONDS
  *	load forge NS DEV LLADDR IPV4 OWN RATE SECONDS
  *						ARP requests for IPV4 to the host at
  *						LLADDR, RATE a second, each from
  *						another hardware address: half of
  *						them with the GID of OWN and another
- *						QPN, half with a GID that nobody has
+ *						QPN, half with a GID of no host
  *	load inject FILE RATE SECONDS [AT LEN]...
- *						the packet of standard input written
- *						to FILE so often a second, random
- *						in LEN bytes from AT
+ *						the packet on stdin written to
+ *						FILE RATE times a second, with
+ *						LEN random bytes at AT
  *	load mark on|off			for tools/testing/bench/profile
  *
  * from network namespace NS1 to ADDRESS in NS2.  The result is one line of JSON.
  * On two CPUs NS1's end runs on the first and NS2's on the second; udp has one
- * thread, which stays where it is.
+ * thread, which is not pinned.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -74,7 +75,7 @@
 #define RR_WARM_UP	100
 #define ROOM		(8 << 20)
 
-/* A latency histogram: each power of two in so many parts */
+/* Latency histogram: number of parts of each power of two */
 #define HIST_PARTS	64
 #define HIST_SIZE	(64 * HIST_PARTS)
 
@@ -87,7 +88,7 @@ struct batch {
 static struct batch tx_batch, rx_batch;
 static atomic_ullong sent, received;
 static atomic_bool stop;
-/* Errors of the network are waited out. */
+/* Wait out network errors instead of exiting. */
 static bool patient;
 
 static __u64 now_ns(void)
@@ -98,7 +99,7 @@ static __u64 now_ns(void)
 	return (__u64)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* What insns.c counts is what runs between the two. */
+/* insns.c counts what runs between mark(true) and mark(false). */
 static void mark(bool on)
 {
 	if (on)
@@ -119,7 +120,7 @@ static void enter(const char *ns)
 	close(fd);
 }
 
-/* The calling thread to a CPU, where there are several */
+/* Pin the calling thread to a CPU, if there are several */
 static void pin(int cpu)
 {
 	cpu_set_t set;
@@ -162,7 +163,7 @@ static void batch_init(struct batch *batch, size_t size)
 	}
 }
 
-/* Bytes of a socket's buffer, beyond what the system allows; 0: the default */
+/* Set a socket's buffer size, even above the system's limit; 0: the default */
 static void give_room(int fd, int option, int room)
 {
 	if (room && setsockopt(fd, SOL_SOCKET, option, &room, sizeof(room)))
@@ -170,8 +171,8 @@ static void give_room(int fd, int option, int room)
 }
 
 /*
- * A pair of sockets for datagrams, the first one connected to the second, which
- * has so much room.
+ * Make a pair of datagram sockets, @tx connected to @rx, which has @room bytes
+ * of receive buffer.
  */
 static void udp_pair(char **arg, size_t size, int room, int *tx, int *rx)
 {
@@ -216,7 +217,7 @@ static int send_batch(int fd, int count)
 	return done;
 }
 
-/* At least one datagram, at most @count; 0 when none came for a second. */
+/* Receive one to @count datagrams; 0 if none arrived for a second. */
 static int receive_batch(int fd, int count)
 {
 	int ret = recvmmsg(fd, rx_batch.msgs, count, MSG_WAITFORONE, NULL);
@@ -233,9 +234,9 @@ static int udp(char **arg)
 	int tx, rx;
 
 	udp_pair(arg, strtoul(arg[3], NULL, 0), ROOM, &tx, &rx);
-	/* One batch ahead: nobody waits for an interrupt that is held back. */
+	/* One batch ahead: don't wait for an interrupt that is held back. */
 	send_batch(tx, BATCH);
-	/* The first eighth warms up. */
+	/* An additional eighth at the start is for warming up. */
 	for (__u64 n = 0; n < count + count / 8; n += BATCH) {
 		int left;
 
@@ -287,7 +288,7 @@ static void *flood_receiver(void *arg)
 	while (!stop) {
 		int got = receive_batch(fd, BATCH);
 
-		/* What is lost must not close the window for good. */
+		/* Losses must not close the window for good. */
 		if (!got && window)
 			received = sent;
 		received += got;
@@ -295,7 +296,7 @@ static void *flood_receiver(void *arg)
 	return NULL;
 }
 
-/* Sockets for it, with so much room to send from, and its threads */
+/* Make the sockets, with @room bytes of send buffer, and the threads */
 static void flood_start(char **arg, int room, pthread_t *threads)
 {
 	static int tx, rx;
@@ -353,7 +354,7 @@ static int windows(char **arg)
 	}
 }
 
-/* How many of a burst a socket holds that nobody reads meanwhile */
+/* How many of a burst a socket holds that is not read meanwhile */
 static int held_burst(char **arg, size_t size, int count)
 {
 	int tx, rx, done = 0;
@@ -376,7 +377,7 @@ static int held(char **arg)
 
 	if (count < 1 || count > BATCH || bursts < 1)
 		errx(1, "%d bursts of %d?", bursts, count);
-	held_burst(arg, size, count);	/* has a connection made */
+	held_burst(arg, size, count);	/* establishes a connection */
 	for (int n = 0; n < bursts; n++)
 		done += held_burst(arg, size, count);
 	printf("{\"sent\": %d, \"held\": %llu}\n", bursts * count, done);
@@ -392,7 +393,7 @@ static unsigned int hist_slot(__u64 ns)
 	return power * HIST_PARTS + (ns >> power) % HIST_PARTS;
 }
 
-/* The time that so many of @total did not exceed, within 3 % */
+/* The time that @part of @total did not exceed, within 3 % */
 static __u64 hist_percentile(__u64 total, double part)
 {
 	__u64 want = total * part;
@@ -492,7 +493,7 @@ static int rr(char **arg)
 #define QUIET_NS	1000000000ULL
 #define PEERS_LIMIT_NS	30000000000ULL
 
-/* What has come of the datagrams to an address */
+/* Datagrams received at an address */
 struct peer {
 	struct sockaddr_in addr;
 	__u64 received;
@@ -538,7 +539,7 @@ static void peers_listen(const char *ns)
 	hosts[num_hosts++] = fd;
 }
 
-/* A datagram has the number of its peer in its first octets. */
+/* A datagram starts with the number of its peer. */
 static void peer_heard(__u32 number, __u64 now)
 {
 	struct peer *peer;
@@ -593,7 +594,7 @@ static void peer_send(int fd, int number, int count)
 		sent += send_batch(fd, count < BATCH ? count : BATCH);
 }
 
-/* One to each peer every @gap_ns, spread evenly. */
+/* Send one to each peer every @gap_ns, spread evenly. */
 static void peers_flow(int fd, __u64 seconds, __u64 gap_ns)
 {
 	__u64 begin = now_ns(), end = begin + seconds * 1000000000;
@@ -631,7 +632,7 @@ static int peers_run(char **arg, int num_ns)
 	begin = now_ns();
 	for (int n = 0; n < num_peers; n++)
 		peer_send(tx, n, count);
-	/* All here, or nothing comes any more */
+	/* Until all have arrived, or no more arrive */
 	last_ns = now_ns();
 	while (received < sent && now_ns() - begin < PEERS_LIMIT_NS &&
 	       now_ns() - last_ns < (resolved_ns ? 1 : 5) * QUIET_NS)
@@ -661,7 +662,7 @@ static int peers_run(char **arg, int num_ns)
 #define LLADDR_LEN	20
 #define GID_AT		4
 #define GUID_AT		12
-/* As many senders as no neighbour table minds */
+/* Few enough senders for any neighbour table */
 #define FORGED_FIRST	101
 #define FORGED_SENDERS	100
 
@@ -681,7 +682,7 @@ static void parse_lladdr(const char *text, __u8 *to)
 			errx(1, "%s is no hardware address", text);
 }
 
-/* A socket, and messages of @tx_batch that go from it to a hardware address */
+/* Open a packet socket, and address the messages of tx_batch to @lladdr */
 static int forge_socket(const char *dev, const __u8 *lladdr)
 {
 	static struct {
@@ -707,7 +708,7 @@ static int forge_socket(const char *dev, const __u8 *lladdr)
 	return fd;
 }
 
-/* A request like no other: @number is in the QPN and, if odd, in the GUID. */
+/* A unique request: @number is in the QPN and, if odd, in the GUID. */
 static void forge_one(struct ib_arp *arp, const __u8 *own, const __u8 *ip,
 		      __u32 number)
 {
@@ -788,7 +789,7 @@ static void inject_random(char *packet, ssize_t size, char **arg, int num)
 	}
 }
 
-/* In steps of a millisecond; what cannot be kept up with is left out. */
+/* Write in steps of a millisecond; skip packets when falling behind. */
 static int inject(char **arg, int num)
 {
 	__u64 rate = strtoull(arg[1], NULL, 0), count = 0;
@@ -840,7 +841,6 @@ int main(int argc, char **argv)
 		mark(!strcmp(argv[2], "on"));
 		return 0;
 	}
-	errx(2, "load {udp|flood|windows|held|rr} NS1 NS2 ADDRESS ..., load forge ... "
-		"or load mark {on|off}");
-	errx(2, "load {udp|flood|rr} NS1 NS2 ADDRESS ..., load inject FILE ... or load mark {on|off}");
+	errx(2, "load {udp|flood|windows|held|rr} NS1 NS2 ADDRESS ..., load forge ..., "
+		"load inject FILE ... or load mark {on|off}");
 }

@@ -25,9 +25,9 @@ LOADS = {
     "mss1460": ("TCP, MSS 1460", "instr/KiB", "Mbit/s"),
     "to-other": ("TCP, ours to in-tree", "instr/KiB", "Mbit/s"),
     "from-other": ("TCP, in-tree to ours", "instr/KiB", "Mbit/s"),
-    "udp64": ("64-octet datagrams", "instr", "packets/s"),
-    "udp1400": ("1400-octet datagrams", "instr", "packets/s"),
-    "flood": ("64-octet datagrams, unbounded sender", "", "packets/s"),
+    "udp64": ("64-byte datagrams", "instr", "packets/s"),
+    "udp1400": ("1400-byte datagrams", "instr", "packets/s"),
+    "flood": ("64-byte datagrams, unbounded sender", "", "packets/s"),
     "rr": ("request/response", "instr", "per s"),
     "rr-p99": ("request/response beside 4 streams, p99", "", "us"),
     "rr-idle-p99": ("request/response alone, p99", "", "us"),
@@ -83,7 +83,7 @@ FIGURES_OF = {
 FIGURES_BY_CLOCK = {"rr": ("rr-idle-p99",)}
 
 TITLES = {
-    "1": "instructions beyond S + H, 64-octet datagram",
+    "1": "instructions beyond S + H, 64-byte datagram",
     "2": "all instructions of a datagram",
     "3": "small datagrams per second, one flow",
     "4": "TCP, datagram mode, HCA without offloads",
@@ -124,7 +124,7 @@ RESOLUTION = {"restart": 0.25, "forged-answer": 0.1, "forged-memory": 2048,
               "forged-rate": float("inf"), "held": 0.5, "wedged-children": 0.25,
               "wedged-close": 0.1, "wedged-mode": 0.1, "wedged-unload": 0.1,
               "wedged-special-close": 0.1, "wedged-special-mode": 0.1}
-# Octets of TCP payload in a packet, with time stamps; of IPv6, 20 less
+# Bytes of TCP payload in a packet, with time stamps; of IPv6, 20 less
 TCP_PAYLOAD = {"2044": 1992, "4092": 4040, "conn": 65468}
 VERBS_LOAD = {"2044": "ud2048", "4092": "ud4096", "conn": "rc65536"}
 
@@ -207,7 +207,15 @@ class Figures:
         first = self.median(key, whom[0])
         if step:
             floor = max(floor, step / abs(first) if first else 0)
-        return max(floor, sum(self.spread(key, who) for who in whom))
+        spreads = [self.spread(key, who) for who in whom]
+        # Where samples overlap, one revision may differ as from itself.
+        own = 2 * max(spreads) if self.overlap(key, *whom) else 0
+        return max(floor, own, sum(spreads))
+
+    def overlap(self, key, one, other):
+        """Does one have a sample within the range of the other's?"""
+        these, those = self.of(key, one), self.of(key, other)
+        return min(these) <= max(those) and min(those) <= max(these)
 
     def stack(self, key):
         """The floor S: the same load over a veth pair."""

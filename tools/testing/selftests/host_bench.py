@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What the benchmark makes of figures, on made-up ones."""
 
@@ -8,12 +7,11 @@ import re
 import subprocess
 import sys
 import tempfile
-from importlib.machinery import SourceFileLoader
 
-from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_not_in, ksft_true, main
+from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_not_in, ksft_true
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-BENCH = os.path.join(os.path.dirname(HERE), "bench")
+from common import BENCH, load_program
+
 sys.path.append(BENCH)
 
 # pylint: disable=wrong-import-position,wrong-import-order
@@ -72,6 +70,11 @@ def test_worse_is_marked():
     ksft_eq(change_of(WALL, [1000, 1010, 990], [900, 905, 895]), "worse")
     ksft_eq(change_of("rr-p99/2044/lso/wall", [100, 101], [120, 121]), "worse")
     ksft_eq(change_of("child-runs/-/-/wall", [0, 0], [1, 1]), "worse")
+    ksft_eq(change_of(TCP, [2296, 2527, 2311, 2294], [2528, 2633, 2632, 2639]),
+            "worse")
+    # One that overlaps is no excuse for three that do not.
+    ksft_eq(change_of(TCP, [2296, 2311, 2294, 2400], [2390, 2600, 2600, 2600]),
+            "worse")
     text, status = text_of(results({TCP: {"base": [1000], "ours": [1030]}}, "abc"))
     ksft_in("WORSE", text)
     ksft_in("1 of 1 figures got worse", text)
@@ -85,6 +88,9 @@ def test_noise_is_not():
     ksft_eq(change_of(TCP, [1000], [900]), "better")
     ksft_eq(change_of(WALL, [1000, 1001], [1100, 1101]), "better")
     ksft_eq(change_of("child-runs/-/-/wall", [0, 0], [0, 0]), "same")
+    # A stream that has two ways to go: each revision has samples of both.
+    ksft_eq(change_of(TCP, [2296, 2527, 2311, 2294], [2548, 2333, 2532, 2539]),
+            "same")
     text, status = text_of(results({TCP: {"base": [1000], "ours": [1005]}}, "abc"))
     ksft_not_in("WORSE", text)
     ksft_in("0 of 1 figures got worse", text)
@@ -244,19 +250,16 @@ def test_plan():
 
 
 def bench(*words):
-    """The program's names, its arguments and the machines."""
-    loader = SourceFileLoader("bench", os.path.join(BENCH, "bench"))
-    namespace = {"__file__": loader.path, "__name__": "bench"}
-    exec(loader.get_code("bench"), namespace)     # pylint: disable=exec-used
-    args = namespace["parse_args"](list(words))
-    return namespace, args, namespace["plan"](args)
+    """The machines of the benchmark with these arguments."""
+    program = load_program(os.path.join(BENCH, "bench"))
+    return program.plan(program.parse_args(list(words)))
 
 
 def test_plan_figures():
     """All that targets are about is measured, for the base too; each has a name."""
     keys = {one.key for one in rows.TARGETS}
     for words, other in (([], "stock"), (["BASE=HEAD"], "base")):
-        found = [pair for boot in bench(*words)[2] for pair in boot.figures]
+        found = [pair for boot in bench(*words) for pair in boot.figures]
         for key, who in found:
             ksft_true(rows.unit_of(key), key)
             ksft_true(rows.title_of(key), key)
@@ -270,9 +273,7 @@ def test_plan_figures():
 
 def test_profile():
     """Blocks are laid at their functions' door, by module; the plugin builds."""
-    profile = SourceFileLoader("profile", os.path.join(BENCH, "profile"))
-    namespace = {"__file__": profile.path, "__name__": "profile"}
-    exec(profile.get_code("profile"), namespace)     # pylint: disable=exec-used
+    profile = load_program(os.path.join(BENCH, "profile"))
     with tempfile.TemporaryDirectory() as where:
         symbols, blocks = (os.path.join(where, name) for name in "sb")
         with open(symbols, "w", encoding="ascii") as file:
@@ -283,7 +284,7 @@ def test_profile():
             file.write("ffffffff81000000 5 20\nffffffff81000010 3 10\n"
                        "ffffffff81000190 2 10\nffffffffc0000000 4 30\n"
                        "7f0000001000 7 10\n")
-        found = namespace["Profile"](blocks, namespace["Symbols"](symbols), 10)
+        found = profile.Profile(blocks, profile.Symbols(symbols), 10)
         ksft_eq(dict(found.insns), {"first": 13, "second": 2,
                                     "mine [ib_ipoib]": 12, "[programs]": 7})
         ksft_eq(dict(found.calls), {"first": 2, "mine [ib_ipoib]": 3})
@@ -322,7 +323,3 @@ def test_report():
         ksft_false(re.search(r"<(script|link|img)\b|@import", text))
         ksft_eq("WORSE" in text, bool(base))
         ksft_in("2,000" if not base else "900", text)
-
-
-if __name__ == "__main__":
-    main(globals())

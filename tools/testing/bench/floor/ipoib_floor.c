@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Floors for the benchmark: what the verbs take for the packets of IPoIB, with
- * the best batching, and how long interrupts are off
+ * Floors for the benchmark: the cost of the verbs for the packets of IPoIB,
+ * with the best batching, and how long interrupts are off
  *
  * In /sys/kernel/debug/ipoib_floor:
  *
- * run: "ud SIZE BATCH COUNT" or "rc SIZE BATCH COUNT", written, sends so many
- * packets from one HCA to the other and returns when they are there.  Sends and
- * receives are posted in chains of BATCH, of which the last send is signalled;
- * nobody waits for an interrupt.  Read: packets and nanoseconds of the last run,
- * sender and receiver together.
+ * run: writing "ud SIZE BATCH COUNT" or "rc SIZE BATCH COUNT" sends COUNT
+ * packets from one HCA to the other and returns when they have arrived.  Sends
+ * and receives are posted in chains of BATCH, of which the last send is
+ * signalled; CQs are polled, without interrupts.  Reading returns packets and
+ * nanoseconds of the last run, sender and receiver together.
  *
- * late: "1", written, starts a timer on the writer's CPU, "0" stops it.  Read:
- * how many nanoseconds it was late at most, which is how long interrupts were
- * off.
+ * late: writing "1" starts a timer on the writer's CPU, "0" stops it.  Reading
+ * returns the most nanoseconds that it was late, which is how long interrupts
+ * were off.
  */
 #include <linux/debugfs.h>
 #include <linux/hrtimer.h>
@@ -47,9 +47,9 @@ MODULE_PARM_DESC(to, "HCA that receives");
  * struct floor_end - one of the two HCAs
  * @device: HCA
  * @pd: protection domain
- * @cq: of the QP
+ * @cq: CQ of the QP
  * @qp: UD or RC
- * @lid: of its port
+ * @lid: LID of its port
  */
 struct floor_end {
 	struct ib_device *device;
@@ -63,15 +63,15 @@ struct floor_end {
  * struct floor_run - one measurement
  * @tx: end that sends
  * @rx: end that receives
- * @type: of the QPs
- * @size: octets of a packet
- * @batch: packets of a chain
- * @ah: way to @rx, for UD
- * @tx_buf: what is sent, again and again
- * @tx_sge: where it is
+ * @type: type of the QPs
+ * @size: bytes of a packet
+ * @batch: packets per chain
+ * @ah: address handle of @rx, for UD
+ * @tx_buf: buffer that is sent repeatedly
+ * @tx_sge: its address
  * @tx_wr: chain of sends
  * @rx_buf: a buffer for each receive
- * @rx_sge: where they are
+ * @rx_sge: their addresses
  * @rx_wr: chain of receives
  * @wc: completions
  */
@@ -93,9 +93,9 @@ struct floor_run {
 
 /**
  * struct floor_late - how late a timer is
- * @timer: expires all the time
- * @running: it does
- * @worst_ns: latest so far
+ * @timer: expires every FLOOR_PERIOD_NS
+ * @running: @timer is running
+ * @worst_ns: longest delay so far
  */
 struct floor_late {
 	struct hrtimer timer;
@@ -103,7 +103,7 @@ struct floor_late {
 	u64 worst_ns;
 };
 
-/* Held during a run: an HCA waits for its end before it goes. */
+/* Held during a run: removing an HCA waits for its end. */
 static DEFINE_MUTEX(floor_lock);
 static struct ib_device *floor_from;
 static struct ib_device *floor_to;
@@ -257,7 +257,7 @@ static int floor_rc_up(struct floor_end *end, const struct floor_end *peer)
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* A buffer that @end's HCA may use; its address there in @sge */
+/* Allocate a buffer and map it for @end's HCA; @sge gets its address */
 static void *floor_buffer(struct floor_end *end, u32 size,
 			  enum dma_data_direction dir, struct ib_sge *sge)
 {
@@ -326,7 +326,7 @@ static void floor_close(struct floor_run *run)
 
 	if (!IS_ERR_OR_NULL(run->ah))
 		rdma_destroy_ah(run->ah, 0);
-	/* QPs first: what is posted must not be written to any more. */
+	/* QPs first: posted buffers must not be written to any more. */
 	if (!IS_ERR_OR_NULL(run->tx.qp))
 		ib_destroy_qp(run->tx.qp);
 	if (!IS_ERR_OR_NULL(run->rx.qp))
@@ -373,7 +373,7 @@ static int floor_open(struct floor_run *run)
 	return floor_buffers(run);
 }
 
-/* Take @count completions; those of sends and receives have CQs of their own. */
+/* Take @count completions; sends and receives have separate CQs. */
 static int floor_take(struct floor_run *run, struct floor_end *end, u32 count)
 {
 	unsigned long limit = jiffies + FLOOR_WAIT;

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Join and leave many multicast groups, in the guest of an --icount machine.
 
@@ -14,14 +13,10 @@ import glob
 import os
 import socket
 import struct
-import sys
 import time
 
-sys.dont_write_bytecode = True
-
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from pair import sh, wait  # noqa: E402
+import pair
+from pair import sh, wait
 
 DEV = 'ib0'
 LIST = f'/sys/kernel/debug/ipoib/{DEV}_mcg'
@@ -123,8 +118,8 @@ def measure(who, modules, count):
     pair.unload(who)
 
 
-def main():
-    count, floor, *words = sys.argv[1:]
+def main(argv):
+    count, floor, *words = argv
     whom, modules = pair.whom(words)
     pair.MARKER = os.environ.get('IPOIB_MARKER')
     sh('insmod', floor)
@@ -132,8 +127,3 @@ def main():
         print(f'groups: {who}', flush=True)
         measure(who, modules, int(count))
     sh('rmmod', os.path.splitext(os.path.basename(floor))[0])
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """How long it takes to let go of an HCA that does not answer, in the guest.
 
@@ -13,22 +12,15 @@ WHO is a name with a module, as in "ours=ib_ipoib.ko".
 """
 
 import argparse
-import os
 import socket
-import sys
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'selftests'))
-sys.dont_write_bytecode = True
-
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from lib import many  # noqa: E402
-from lib.netns import ROOT  # noqa: E402
-from lib.rtnl import Rtnl  # noqa: E402
-from lib.utils import read, write  # noqa: E402
-from pair import ENDS, sh  # noqa: E402
+import pair
+from lib import many
+from lib.netns import ROOT
+from lib.rtnl import Rtnl
+from lib.utils import read, write
+from pair import ENDS, sh
 
 PORT = '/sys/kernel/debug/ibdevsim/ibdevsim0/port1'
 DEV = 'ib0'
@@ -116,12 +108,12 @@ FIGURES = {
 }
 
 
-def main():
+def main(argv):
     ap = argparse.ArgumentParser()
     ap.add_argument('--only', metavar='FIGURE', default='')
     ap.add_argument('--children', type=int, default=200)
     ap.add_argument('who', nargs='+', metavar='WHO')
-    args = ap.parse_args()
+    args = ap.parse_args(argv)
     whom, modules = pair.whom(args.who)
     # A driver that takes long is measured, not reported.
     write('/proc/sys/kernel/hung_task_timeout_secs', '0')
@@ -131,8 +123,3 @@ def main():
                 measure(who, name, *FIGURES[name], modules)
         if args.only in ('', 'wedged-children'):
             children(who, args.children, modules)
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

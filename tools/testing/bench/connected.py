@@ -1,11 +1,10 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Connected mode of this driver and of the distribution's, in one boot.
 
 Run it in the guest of
 
     tools/testing/vm/run --ipoib none --known stock --hcas 1 --mem 4096 \\
-        --timeout 1500 -- tools/testing/bench/connected stock ours=ib_ipoib.ko
+        --timeout 1500 -- tools/testing/bench/guest connected stock ours=ib_ipoib.ko
 
 Three figures:
 
@@ -20,7 +19,7 @@ incast       eight hosts send to one by TCP, all of them on a CPU of their own,
              interrupts and the receiver on the other; queues of 64 receives.
              What arrives, how often the receiver was not ready, and how many
              connections broke.
-incast, UDP  the same with datagrams of 60,000 octets, as fast as they go
+incast, UDP  the same with datagrams of 60,000 bytes, as fast as they go
 
     connected [--rounds N] [--hosts N] [--seconds S] [--only PART;...]
               [--quick] [--json] [--sites] WHO...
@@ -31,24 +30,17 @@ With --json each figure is also printed as a line "@ {...}" for programs.
 """
 import argparse
 import json
-import os
 import statistics
 import subprocess
-import sys
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'selftests'))
-sys.dont_write_bytecode = True
-
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from lib import many  # noqa: E402
-from lib.allocs import Allocations  # noqa: E402
-from lib.fabric import hca, sm  # noqa: E402
-from lib.ipoib import End  # noqa: E402
-from lib.traffic import ping  # noqa: E402
-from lib.utils import cmd, wait_until, write  # noqa: E402
+import pair
+from lib import many
+from lib.allocs import Allocations
+from lib.fabric import hca, sm
+from lib.ipoib import End
+from lib.traffic import ping
+from lib.utils import cmd, wait_until, write
 
 FIRST = 10      # number of the first HCA that is made here
 SENDERS = 8
@@ -222,7 +214,7 @@ def parts(args):
             if not args.only or name in args.only.split(';')}
 
 
-def main():
+def main(argv):
     ap = argparse.ArgumentParser()
     ap.add_argument('--rounds', type=int, default=3)
     ap.add_argument('--hosts', type=int, default=10)
@@ -232,7 +224,7 @@ def main():
     ap.add_argument('--json', action='store_true')
     ap.add_argument('--sites', action='store_true', help='who holds memory')
     ap.add_argument('who', nargs='+', metavar='WHO')
-    args = ap.parse_args()
+    args = ap.parse_args(argv)
     whom, modules = pair.whom(args.who)
     if args.quick:
         args.rounds = 1
@@ -257,8 +249,3 @@ def main():
     for (name, what), found in results.items():
         print(f'{name + ", " + what:36}' + ''.join(
             f' {statistics.median(found[kind]):10.1f}' for kind in whom))
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,11 +1,10 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Children of this driver, of the distribution's, and dummy devices, in one boot.
 
 Run it in the guest of
 
     tools/testing/vm/run --ipoib none --known stock --hcas 1 --mem 4096 \\
-        --timeout 900 -- tools/testing/bench/children stock ours=ib_ipoib.ko
+        --timeout 900 -- tools/testing/bench/guest children stock ours=ib_ipoib.ko
 
 It prints what making and deleting takes per device, how much memory a device
 takes beyond a dummy, made and up, and how often a second timers and work items
@@ -24,28 +23,20 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'selftests'))
-sys.dont_write_bytecode = True
-
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from lib import many  # noqa: E402
-from lib.netns import ROOT  # noqa: E402
-from lib.rtnl import Rtnl  # noqa: E402
-from lib.tracing import Tracer  # noqa: E402
-from lib.utils import read, write  # noqa: E402
+import pair
+from lib import many
+from lib.netns import ROOT
+from lib.rtnl import Rtnl
+from lib.tracing import Tracer
+from lib.utils import read, write
 
 
-def wait(what, condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise SystemExit(f'children: {what} did not happen in {seconds} s')
-        time.sleep(0.1)
+# What programs call the figures
+FIGURES = {'make, ms': 'child-make', 'delete in one go, ms': 'child-delete',
+           'memory made, KiB': 'child-memory-made',
+           'memory up, KiB': 'child-memory-up', 'runs a second, idle': 'child-runs'}
 
 
 def carrier(name):
@@ -75,9 +66,9 @@ def load(module):
     """The index of the interface."""
     argv = ['modprobe', 'ib_ipoib'] if module == 'stock' else ['insmod', module]
     subprocess.run(argv, check=True)
-    wait('the interface', lambda: os.path.exists('/sys/class/net/ib0'))
+    pair.wait('the interface', lambda: os.path.exists('/sys/class/net/ib0'))
     subprocess.run(['ip', 'link', 'set', 'ib0', 'up'], check=True)
-    wait('a carrier', lambda: carrier('ib0'))
+    pair.wait('a carrier', lambda: carrier('ib0'))
     return ROOT.ifindex('ib0')
 
 
@@ -86,15 +77,17 @@ def up(talk, count, parent, prefix):
     many.make(talk, count, parent, prefix)
     took = many.bring_up(talk, count, prefix)
     for number in range(count):
-        wait('a carrier', lambda n=number: carrier(f'{prefix}.{n}'), 300)
+        pair.wait('a carrier', lambda n=number: carrier(f'{prefix}.{n}'), 300)
     return took
 
 
-def measure(talk, parent, count, up_count, idle, results):
+def measure(talk, who, parent, count, up_count, idle, results, counts):
     """One kind once; all per device but how often the driver runs."""
     def note(what, value):
         results.setdefault(what, []).append(value)
         print(f'    {what:26} {value:10.3f}', flush=True)
+        if counts and what in FIGURES:
+            pair.result(FIGURES[what], '-', '-', 'wall', who, value)
 
     if idle:
         without = instructions_when_idle(idle)
@@ -122,7 +115,7 @@ def measure(talk, parent, count, up_count, idle, results):
     note('delete when up, ms', 1000 * many.delete(talk) / (first + up_count))
 
 
-def main():
+def main(argv):
     ap = argparse.ArgumentParser()
     ap.add_argument('--count', type=int, default=1000)
     ap.add_argument('--stock-count', type=int, default=100,
@@ -133,7 +126,7 @@ def main():
     ap.add_argument('--idle', type=int, default=300,
                     help='with --icount: seconds to count what idle devices do')
     ap.add_argument('who', nargs='+', metavar='WHO')
-    a = ap.parse_args()
+    a = ap.parse_args(argv)
     whom, modules = pair.whom(a.who)
     write('/proc/sys/net/core/default_qdisc', 'pfifo')
     subprocess.run(['modprobe', 'dummy', 'numdummies=0'], check=True)
@@ -152,9 +145,9 @@ def main():
             parent = 0
             if kind != 'dummy':
                 parent = load(modules.get(kind, kind))
-            measure(talk, parent, count, min(a.up, count),
+            measure(talk, kind, parent, count, min(a.up, count),
                     a.idle if number and os.cpu_count() == 1 else 0,
-                    {} if number == 0 else results[kind])
+                    {} if number == 0 else results[kind], number > 0)
             if parent:
                 subprocess.run(['rmmod', 'ib_ipoib'], check=True)
 
@@ -166,8 +159,3 @@ def main():
             values.update({kind: values[kind] - values['dummy'] for kind in whom})
         print(f'{what:26}' + ''.join(f' {value:9.3f}' for value in values.values()))
     print('memory is beyond a dummy\'s')
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
 Many neighbours at once, in the guest: found, and kept when the SM changes.
@@ -20,23 +19,16 @@ import collections
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'selftests'))
-sys.dont_write_bytecode = True
+import pair
+from lib.fabric import fabric, port, sm
+from lib.ipoib import iface_of
+from lib.sa import alias_guids
+from lib.utils import cmd, wait_until, write
+from pair import sh
 
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from lib.fabric import fabric, port, sm  # noqa: E402
-from lib.ipoib import iface_of  # noqa: E402
-from lib.sa import alias_guids  # noqa: E402
-from lib.utils import cmd, wait_until, write  # noqa: E402
-from pair import sh  # noqa: E402
-
-LOAD = os.path.join(HERE, '../../../build/bench/load')
 SENDER, STANDBY, FIRST = 1, 2, 3
 BURST, FLOW_S, FLOW_MS = 64, 14, 200
 # Either driver gives a query a second, in which ib_sa sends it ten times
@@ -114,8 +106,8 @@ class Bed:
                    'interfaces at home')
 
     def run(self, count, seconds, meanwhile=lambda: None):
-        """tools/testing/bench/load peers, decoded."""
-        argv = [LOAD, 'peers', self.sender.name, str(count), str(seconds),
+        """load peers, decoded."""
+        argv = [pair.LOAD, 'peers', self.sender.name, str(count), str(seconds),
                 str(FLOW_MS), *(host.name for host in self.hosts)]
         with subprocess.Popen(argv, text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE) as proc:
@@ -218,16 +210,11 @@ def measure(who, modules, count, action):
     pair.unload(who)
 
 
-def main():
-    many, some, *words = sys.argv[1:]
+def main(argv):
+    many, some, *words = argv
     whom, modules = pair.whom(words)
     for number in (1, 2, 3):
         write(f'/proc/sys/net/ipv4/neigh/default/gc_thresh{number}', '8192')
     for count, action in ((int(many), resolve), (int(some), fail_over)):
         for who in whom:
             measure(who, modules, count, action)
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
 A host that is asked by senders who do not exist, in the guest.
@@ -20,23 +19,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'selftests'))
-sys.dont_write_bytecode = True
+import pair
+from lib import many
+from lib.fabric import fabric, port
+from lib.ipoib import End
+from lib.traffic import ping
+from lib.utils import read, wait_until
 
-# pylint: disable=wrong-import-position
-import pair  # noqa: E402
-from lib import many  # noqa: E402
-from lib.fabric import fabric, port  # noqa: E402
-from lib.ipoib import End  # noqa: E402
-from lib.traffic import ping  # noqa: E402
-from lib.utils import read, wait_until  # noqa: E402
-
-LOAD = os.path.join(HERE, '../../../build/bench/load')
 # The first HCA has the SM.
 FIRST = 1
 # Seconds that are waited for an answer
@@ -86,7 +78,7 @@ def measure(who, modules, rate, seconds):
         end.wait_carrier(60)
     victim, forger, *strangers = ends
     wait_until(lambda: ping(forger.ns, victim.v4), 30, 'an answer of the victim')
-    argv = [LOAD, 'forge', forger.name, forger.ifname, victim.address().hex(':'),
+    argv = [pair.LOAD, 'forge', forger.name, forger.ifname, victim.address().hex(':'),
             victim.v4, forger.address().hex(':'), str(rate), str(seconds)]
     with Growth() as growth, subprocess.Popen(argv, text=True,
                                               stdout=subprocess.PIPE) as flood:
@@ -111,13 +103,8 @@ def measure(who, modules, rate, seconds):
     pair.unload(who)
 
 
-def main():
-    rate, seconds, *words = sys.argv[1:]
+def main(argv):
+    rate, seconds, *words = argv
     whom, modules = pair.whom(words)
     for who in whom:
         measure(who, modules, int(rate), int(seconds))
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())
