@@ -12,20 +12,15 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.machinery import SourceFileLoader
 
-sys.dont_write_bytecode = True
+from common import TESTING, TESTS, VM, end, load_program, output, start
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-TESTS = os.path.join(HERE, "selftests")
-CHECK = os.path.join(HERE, "check")
-VM = os.path.join(HERE, "vm")
 sys.path.insert(0, TESTS)
 
-# pylint: disable=wrong-import-position
+# pylint: disable-next=wrong-import-position
 from lib import groups, harness  # noqa: E402
 
+CHECK = os.path.join(TESTING, "check")
 # Minutes that things take on two CPUs, as measured, with some reserve: when
 # all is in the cache, and when nothing is.
 MINUTES = {
@@ -111,15 +106,7 @@ def say(text):
     print(f"+ {text}", flush=True)
 
 
-def end_session(proc, number):
-    """A signal to a command and what it started."""
-    try:
-        os.killpg(proc.pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def run(argv, limit, log=None, env=None):
+def run(argv, limit, log=None):
     """
     Run a command for @limit seconds at most; its output goes to ours and to
     the file @log.  The Outcome.
@@ -127,17 +114,14 @@ def run(argv, limit, log=None, env=None):
     outcome = Outcome()
     begin = time.monotonic()
     cut = threading.Event()
-    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                          text=True, errors="replace", env=env,
-                          start_new_session=True) as proc:
+    with start(argv) as proc:
 
         def late():
             cut.set()
-            end_session(proc, signal.SIGTERM)
+            end(proc)
 
         timers = [threading.Timer(max(0, limit), late),
-                  threading.Timer(max(0, limit) + GRACE, end_session,
+                  threading.Timer(max(0, limit) + GRACE, end,
                                   (proc, signal.SIGKILL))]
         for timer in timers:
             timer.daemon = True
@@ -152,7 +136,7 @@ def run(argv, limit, log=None, env=None):
                     out.flush()
                 outcome.feed(line)
         except BaseException:
-            end_session(proc, signal.SIGTERM)
+            end(proc)
             raise
         finally:
             for timer in timers:
@@ -186,16 +170,14 @@ def check(name, pattern, *words, group=groups.DEFAULT, kind="ours"):
 
 def debug_cached():
     """Is the debug kernel of this tree there, or would it be built?"""
-    path = os.path.join(VM, "kernel-build")
-    module = SourceFileLoader("kernel_build", path).load_module()
+    module = load_program(os.path.join(VM, "kernel-build"))
     return bool(module.cached("-ipoib-debug-" + module.stamp("debug")))
 
 
 def all_cached():
     """Are the kernels of all builds there?"""
-    done = subprocess.run([os.path.join(VM, "kernels"), "list"], text=True,
-                          stdout=subprocess.PIPE, check=False)
-    found = [name for name in done.stdout.split() if "-ipoib-" not in name]
+    names = output(os.path.join(VM, "kernels"), "list", check=False)
+    found = [name for name in names.split() if "-ipoib-" not in name]
     return all(any(name.startswith(series) for name in found)
                for series in ("6.1.", "6.12.", "6.18.")) and len(found) > 3
 
@@ -209,8 +191,15 @@ def life_files(first=0):
 
 
 def exactly(names):
-    """T= for these files and no others."""
-    return ",".join(f"{name}.*" for name in names)
+    """T= for the cases of @life in these files, and no others."""
+    found = []
+    for file in test_files():
+        if file.name not in names:
+            continue
+        cases = [c for c in file.cases if "life" in file.groups_of(c)]
+        found += [f"{file.name}.*"] if cases == list(file.cases) else \
+            [f"{file.name}.{case}" for case in cases]
+    return ",".join(found)
 
 
 def beside_core():
@@ -247,9 +236,7 @@ def life_that_fits(minutes, first=0):
 
 def git(*words):
     """What git prints; nothing if it fails."""
-    return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True,
-                          check=False).stdout.strip()
+    return output("git", *words, check=False, stderr=subprocess.DEVNULL)
 
 
 def commits():

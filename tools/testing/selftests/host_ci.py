@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What continuous integration and the release make of pieces, on made-up ones."""
 
@@ -10,13 +9,9 @@ import tempfile
 import time
 
 from lib import groups, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_lt, ksft_ne
-from lib import ksft_true, main
-
-TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-sys.path.append(TESTING)
-
-# pylint: disable=wrong-import-position
-import pieces  # noqa: E402
+from lib import ksft_true
+import pieces
+from common import TESTING
 
 BOOT = "host"
 
@@ -121,6 +116,16 @@ def test_life_fits():
     ksft_ne(len(firsts), 1, "another commit begins with another file")
 
 
+def test_life_exactly():
+    """Cases that share a file with one of @life are not run with it."""
+    pattern = pieces.exactly(pieces.life_files())
+    for file in pieces.test_files():
+        for case in file.cases:
+            of = file.groups_of(case)
+            ksft_eq(bool(pieces.harness.matches(pattern, file.name, case, of)),
+                    "life" in of, f"{file.name}.{case}")
+
+
 def test_life_parts():
     """The parts of @life are short enough, and all of it."""
     parts = pieces.life_parts(12)
@@ -160,7 +165,3 @@ def test_core_and_builds_fit():
     ksft_le(pieces.MINUTES["builds"][1], build)
     ksft_le(groups.GROUPS["core"].minutes, core)
     ksft_le(12 + build + core, 75, "minutes, with those of vm/setup")
-
-
-if __name__ == "__main__":
-    main(globals())
