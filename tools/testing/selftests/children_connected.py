@@ -1,10 +1,9 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Child interfaces in connected mode."""
 
 from lib import (Flood, Stream, defer, ends, ksft_eq, ksft_ge, ksft_in, ksft_ne,
-                 load_module, main, ping_ok, tcp_transfer, timeout,
-                 udp_exchange, unload_module, wait_until)
+                 load_module, ping_ok, tcp_transfer, timeout, udp_exchange,
+                 unload_module, wait_until)
 from lib.child import (Children, add_link, child_by_ip, child_by_sysfs,
                        children, names_in, refused)
 from lib.connected import (MTU, conns, counter, set_mode, to_datagram,
@@ -86,7 +85,6 @@ def test_switched():
     pair = ends()
     both = Children(*(child_by_sysfs(end, 2) for end in pair)).up()
     stream = Stream(both.a, both.b)
-    defer(stream.abort)
     for mode in ("connected", "datagram", "connected"):
         for child in both:
             set_mode(child, mode)
@@ -172,7 +170,3 @@ def test_unload():
     drop_all()
     unload_module(40)
     load_module()
-
-
-if __name__ == "__main__":
-    main(globals())

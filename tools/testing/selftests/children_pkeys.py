@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
 P_Keys come, go and move while children exist, by the real OpenSM, which reads
@@ -8,9 +7,8 @@ partitions.conf again.  Traffic in other partitions does not notice.
 import re
 
 from lib import (Stream, defer, ends, fixed_in_ours, ksft_eq, ksft_false, ksft_in,
-                 ksft_not_in, ksft_true, main, mcast_receiver,
-                 mgid_of, ours_only, ping, ping_ok, read, slow, sm,
-                 tcp_transfer, timeout, wait_until)
+                 ksft_not_in, ksft_true, mcast_receiver, mgid_of, ours_only, ping,
+                 ping_ok, read, slow, sm, tcp_transfer, timeout, wait_until)
 from lib.child import (Children, answer_for_themselves, child_by_ip,
                        children)
 from lib.traffic import mcast_start
@@ -54,7 +52,6 @@ def bystanders(pair):
     """A stream in a partition that nobody touches."""
     both = children(pair, 0x800f, 15)
     stream = Stream(both.a, both.b, rate=1 << 20)
-    defer(stream.abort)
     stream.wait_progress()
     return both, stream
 
@@ -284,7 +281,3 @@ def test_index_0_by_sm():
     stream.wait_progress()
     stream.finish()
     ksft_true(others.b.carrier())
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
 A long random sequence of all one can do to interfaces, under traffic.
@@ -15,8 +14,8 @@ import os
 import random
 
 from lib import (Failed, Flood, Netns, ROOT, defer, ends, exists, hca, ifaces, ip,
-                 ksft_eq, ksft_ge, ksft_pr, main, ping, read, sm, timeout,
-                 wait_until, write)
+                 ksft_eq, ksft_ge, ksft_pr, ping, read, sm, timeout, wait_until,
+                 write)
 from lib.child import errno_of, full
 from lib.ipoib import drop_all, iface_of
 from lib.rtnl import IFLA_MTU, Rtnl, attr
@@ -478,7 +477,3 @@ def delete_all(machine):
             ip(["link", "del", name], ns=space, fail=False)
     for talk in machine.talk.values():
         talk.close()
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,11 +1,10 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """A thousand children, beside dummy devices: time, memory, calm."""
 
 import statistics
 
 from lib import (ROOT, Tracer, cmd, defer, ends, exists, fabric, ksft_eq,
-                 ksft_ge, ksft_le, ksft_pr, main, ping_ok, read, slow, timeout,
+                 ksft_ge, ksft_le, ksft_pr, ping_ok, read, slow, timeout,
                  wait_until, write)
 from lib import many
 from lib.child import Child, names_in
@@ -144,7 +143,3 @@ def test_parent_of_many():
     pair.a.up()
     pair.ready()
     ksft_ge(count, 30)
-
-
-if __name__ == "__main__":
-    main(globals())

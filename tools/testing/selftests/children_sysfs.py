@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Child interfaces made and deleted by sysfs."""
 
@@ -6,10 +5,10 @@ import errno
 import os
 from threading import Thread
 
-from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours,
-                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in,
-                 ksft_le, ksft_ne, ksft_pr, ksft_true, main, now, ours_only,
-                 ping_ok, read, slow, tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours, ip,
+                 kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_ne,
+                 ksft_pr, ksft_true, now, ours_only, ping_ok, read, slow, tcp_transfer,
+                 timeout, udp_exchange, wait_until, write)
 from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
@@ -412,7 +411,3 @@ def delete_and_unplug(new):
         thread.join(slow(15))
         ksft_false(thread.is_alive(), "one of them waits for another")
     ksft_eq(names_in(ROOT, name), [])
-
-
-if __name__ == "__main__":
-    main(globals())

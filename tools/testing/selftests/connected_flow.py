@@ -1,12 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Large packets one way: senders with small buffers, and peers that restart."""
 
 import re
 import socket
 
-from lib import (UdpSink, defer, ends, ip, ksft_eq, ksft_ge, main, ping,
-                 ping_ok, slow, timeout, wait_until)
+from lib import (UdpSink, defer, ends, ip, ksft_eq, ksft_ge, ping, ping_ok,
+                 slow, timeout, wait_until)
 from lib.connected import (MTU, connected_ends, counter, established,
                            wait_connected)
 from lib.traffic import _addr, udp_send
@@ -116,7 +115,3 @@ def test_heard_again():
     refused(pair, 5)
     ping_ok(pair.b.ns, pair.a.v4, limit=slow(2))
     wait_connected(pair.a, pair.b, 4)
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Requests for connections that no decent peer makes: refused and bounded."""
 
@@ -7,8 +6,8 @@ import socket
 import struct
 
 from lib import (Mirror, any_ends, defer, fabric, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_in, ksft_le, ksft_pr, main, now, ping, ping_ok, port,
-                 slow, tcp_transfer, timeout, wait_until)
+                 ksft_in, ksft_le, ksft_pr, now, ping, ping_ok, port, slow,
+                 tcp_transfer, timeout, wait_until)
 from lib.capture import bth, deth, lrh
 from lib.connected import (both_connected, conns, connected_ends, counter,
                            counters, established, set_mode, wait_connected)
@@ -20,7 +19,7 @@ LID_HALF_OPEN = 128 # of a LID
 PEER_OPEN = 256     # of a GID at a LID
 QKEY_GSI = 0x80010000
 CM_CLASS, CM_REQ, CM_REP, CM_RTU = 0x07, 0x0010, 0x0013, 0x0014
-# Octets of the MAD, behind its header of 24.
+# Bytes of the MAD, behind its header of 24.
 COMM_ID, REMOTE_ID, SERVICE_ID, CA_GUID, QPN, FLAGS, CM_TIMEOUT, PKEY, LID, \
     GID, PRIVATE = (24, 28, 32, 40, 56, 67, 71, 72, 76, 80, 164)
 NOBODY = 0x7000     # a LID that no port has
@@ -47,10 +46,13 @@ class Requests:
                  p.payload[16:18] == struct.pack(">H", CM_REQ)]
         self.mad = bytearray(found[0])
 
-    def send(self, change=None, private=None, dst=None, lid=None):
+    def send(self, change=None, private=None, dst=None, lid=None,
+             patient=False):
         """
         One more request, of a QP and a CM nobody knows.  From a LID that is not
-        that of a, it says so, and has the CM wait for a minute, five times.
+        that of a, it says so.  Such a request, and a @patient one, has the CM
+        wait for a minute, five times; others are given up as soon as those of
+        a real peer.
         """
         dst = dst or self.pair.b
         self.number += 1
@@ -61,6 +63,7 @@ class Requests:
         mad[QPN:QPN + 3] = struct.pack(">I", self.number)[1:]
         if lid is not None:
             mad[LID:LID + 2] = struct.pack(">H", lid)
+        if lid is not None or patient:
             mad[CM_TIMEOUT] = 24 << 3 | mad[CM_TIMEOUT] & 7
         if change:
             change(mad)
@@ -90,6 +93,15 @@ def none_half_open(end):
     """Wait until all connections of peers are proven or closed."""
     wait_until(lambda: counter(end, "conn_half_open") == 0, 10,
                "no connection is half-open")
+
+
+def forger():
+    """A pair that connects anew at the end, forged requests, b's counters."""
+    pair = connected_ends()
+    defer(again, pair)
+    requests = Requests(pair)
+    none_half_open(pair.b)
+    return pair, requests, counters(pair.b)
 
 
 def open_forged(requests, private_data, lid=NOBODY):
@@ -231,7 +243,7 @@ def forge(pair, qpn, payload, imm=None):
 def forge_bad(pair, qpn, payload, imm=None):
     """A message that b counts as one that makes no sense."""
     counted(pair.b, "conn_rx_bad", lambda: forge(pair, qpn, payload, imm),
-            f"{len(payload)} octets, {imm}")
+            f"{len(payload)} bytes, {imm}")
 
 
 def test_wrong_side():
@@ -333,7 +345,7 @@ def test_stale():
                "two requests taken")
     rejected = counter(pair.a, "conn_rejected")
     for qpn in rc_qpns(pair.a, False):
-        pair.a.port.hca.break_qp(f"{qpn:#x}")
+        pair.a.port.hca.break_qp(qpn)
     wait_connected(pair.a, pair.b)
     ksft_gt(counter(pair.a, "conn_rejected"), rejected)
     tcp_transfer(pair.a, pair.b, 1 << 20)
@@ -359,11 +371,7 @@ def test_flood():
 @timeout(120)
 def test_one_host():
     """A host that takes many QPNs gets few connections; others get theirs."""
-    pair = connected_ends()
-    defer(again, pair)
-    requests = Requests(pair)
-    none_half_open(pair.b)
-    before = counters(pair.b)
+    pair, requests, before = forger()
 
     def send():
         for qpn in range(2, 202):
@@ -389,11 +397,7 @@ def test_one_host():
 @timeout(120)
 def test_half_open():
     """Who does not answer is forgotten, however long the CM is to wait."""
-    pair = connected_ends()
-    defer(again, pair)
-    requests = Requests(pair)
-    none_half_open(pair.b)
-    before = counters(pair.b)
+    pair, requests, before = forger()
     for qpn in range(2, 18):
         requests.send(private=private(qpn), lid=NOBODY)
     wait_until(lambda: counter(pair.b, "conn_half_open") == 16, 5, "answers")
@@ -452,11 +456,7 @@ def test_victim():
 @timeout(200)
 def test_many_hosts():
     """Requests from more LIDs than there are hosts: real ones get through."""
-    pair = connected_ends()
-    defer(again, pair)
-    requests = Requests(pair)
-    none_half_open(pair.b)
-    before = counters(pair.b)
+    pair, requests, before = forger()
     handled(pair.b, HALF_OPEN, lambda: send_hosts(requests, 0x1000, HALF_OPEN))
     full = counters(pair.b)
     ksft_eq(full["conn_refused"], before["conn_refused"])
@@ -482,11 +482,7 @@ def test_many_hosts():
 @timeout(240)
 def test_many_at_once():
     """More requests than may be half-open, before one is served: none is lost."""
-    pair = connected_ends()
-    defer(again, pair)
-    requests = Requests(pair)
-    none_half_open(pair.b)
-    before = counters(pair.b)
+    pair, requests, before = forger()
     slow_hca = pair.b.port.fault("create_delay_ms", int(slow(15) * 1000))
     send_hosts(requests, 0x1000, HALF_OPEN + 76)
     wait_until(lambda: counter(pair.b, "conn_half_open_refused") ==
@@ -534,7 +530,8 @@ def places_of(requests, count):
 
     def send():
         for number in range(count):
-            requests.send(other(number), private(0x500000 + number))
+            requests.send(other(number), private(0x500000 + number),
+                          patient=True)
 
     end = requests.pair.b
     handled(end, count, send)
@@ -544,7 +541,8 @@ def places_of(requests, count):
 def peer_full(pair, places):
     requests = Requests(pair)
     gets_in(pair, lambda: handled(pair.b, places, lambda: [
-        requests.send(private=private(2 + n)) for n in range(places)]))
+        requests.send(private=private(2 + n), patient=True)
+        for n in range(places)]))
 
 
 @timeout(120)
@@ -571,7 +569,7 @@ def test_lid_full():
 
 @timeout(90)
 def test_random():
-    """Requests with random octets: nothing but refusals."""
+    """Requests with random bytes: nothing but refusals."""
     pair = connected_ends()
     requests = Requests(pair)
 
@@ -587,7 +585,3 @@ def test_random():
     pair.wait_ping()
     wait_connected(pair.b, pair.a)
     ksft_gt(counter(pair.b, "conn_opened"), 0)
-
-
-if __name__ == "__main__":
-    main(globals())

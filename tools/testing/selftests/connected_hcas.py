@@ -1,11 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Connected mode over HCAs of all kinds."""
 
-from lib import (Flood, Stream, UdpSink, any_ends, defer, fabric, ksft_eq,
-                 ksft_ge, ksft_gt, ksft_le, ksft_pr, ksft_true, kmsg_since,
-                 load_module, loaded, main, ping_ok, port, slow, tcp_transfer,
-                 timeout, udp_exchange, unload_module, wait_until)
+from lib import (Flood, Stream, UdpSink, any_ends, defer, define, ends_with,
+                 fabric, ip, kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le,
+                 ksft_pr, ksft_true, load_module, loaded, ping_ok, port, slow,
+                 tcp_transfer, timeout, udp_exchange, unload_module,
+                 wait_until)
 from lib.connected import (MTU, both_connected, conns, counter, counters,
                            established, set_mode, wait_connected)
 
@@ -30,8 +30,7 @@ def workload(pair):
     for end in pair:
         stats = counters(end)
         ksft_eq((stats["conn_broken"], stats["conn_rx_bad"]), (0, 0))
-        strict = end.port.strict()
-        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+        end.port.no_mistakes()
 
 
 def reload(**params):
@@ -45,16 +44,9 @@ def reload(**params):
     load_module(**params)
 
 
-def pair_with(**caps):
-    """Two HCAs like that, with hosts on them."""
-    for number in (2, 3):
-        fabric.add_hca(number, **caps)
-    return any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
-
-
 def test_no_srq():
     """No shared receive queues: each connection has its own, a short one."""
-    pair = pair_with(srq=0)
+    pair = ends_with(srq=0)
     workload(pair)
     posted = [qp.posted for qp in pair.a.port.hca.data_qps()
               if qp.type == "RC" and qp.limit > 1]
@@ -64,7 +56,7 @@ def test_no_srq():
 
 def test_no_srq_starts_small():
     """A connection nobody sends by holds little memory."""
-    pair = pair_with(srq=0)
+    pair = ends_with(srq=0)
     both_connected(pair)
     for end in pair:
         posted = [qp.posted for qp in end.port.hca.data_qps()
@@ -73,34 +65,32 @@ def test_no_srq_starts_small():
         ksft_le(posted[0], 24, "receives posted")
 
 
-def test_real_dma():
-    """A DMA device behind the HCA: every mapping is checked."""
-    workload(pair_with(dma=1))
+def works_with(caps):
+    """All goes between HCAs with these capabilities."""
+    workload(ends_with(**caps))
 
 
-def test_real_dma_no_srq():
-    """The same without SRQ and offloads."""
-    workload(pair_with(dma=1, srq=0, csum=0, lso=0))
-
-
-def test_no_offloads():
-    """No checksum and segmentation of datagrams."""
-    workload(pair_with(csum=0, lso=0))
-
-
-def test_few_sge():
-    """Four and three gather entries: packets are repacked."""
-    workload(pair_with(max_sge=4, srq=0))
-
-
-def test_three_sge():
-    """Three entries, to gather and to scatter."""
-    workload(pair_with(max_sge=3, max_srq_sge=3))
-
-
-def test_two_sge():
-    """Two entries: packets are made linear, receives are of two pieces."""
-    workload(pair_with(max_sge=2, max_srq_sge=2, lso=0))
+CASES = {
+    # A DMA device behind the HCA: every mapping is checked.
+    "test_real_dma": {"dma": 1},
+    # The same without SRQ and offloads.
+    "test_real_dma_no_srq": {"dma": 1, "srq": 0, "csum": 0, "lso": 0},
+    # No checksum and segmentation of datagrams.
+    "test_no_offloads": {"csum": 0, "lso": 0},
+    # Four and three gather entries: packets are repacked.
+    "test_few_sge": {"max_sge": 4, "srq": 0},
+    # Three entries, to gather and to scatter.
+    "test_three_sge": {"max_sge": 3, "max_srq_sge": 3},
+    # Two entries: packets are made linear, receives are of two pieces.
+    "test_two_sge": {"max_sge": 2, "max_srq_sge": 2, "lso": 0},
+    # An InfiniBand MTU of 2048: messages are of many packets.
+    "test_small_mtu": {"mtu": 2048},
+    # One completion vector.
+    "test_one_vector": {"vectors": 1},
+    # Short queues and CQs.
+    "test_short_queues": {"max_qp_wr": 512, "max_cqe": 1280},
+}
+define(globals(), CASES, works_with)
 
 
 def test_one_srq_sge():
@@ -121,31 +111,12 @@ def test_one_srq_sge():
         ksft_eq(counters(end)["conn_broken"], 0)
 
 
-def test_small_mtu():
-    """An InfiniBand MTU of 2048: messages are of many packets."""
-    workload(pair_with(mtu=2048))
-
-
-def test_one_vector():
-    """One completion vector."""
-    workload(pair_with(vectors=1))
-
-
-def test_short_queues():
-    """Short queues and CQs."""
-    workload(pair_with(max_qp_wr=512, max_cqe=1280))
-
-
 @timeout(90)
 def test_limit():
     """Without SRQ, more connections than allowed are refused, and said so."""
     reload(max_nonsrq_conn_qp=1)
-    for number in (2, 3, 4):
-        fabric.add_hca(number, srq=0)
-    pair = both_connected(any_ends(port(2), port(3), ("h3", "h4"), 3,
-                                   keep=False))
+    pair = both_connected(ends_with((2, 3, 4), srq=0))
     third = any_ends(port(4), port(0), ("h5", "h6"), 4, keep=False)
-    from lib import ip  # pylint: disable=import-outside-toplevel
     ip(["addr", "add", "10.0.3.9/24", "dev", third.a.ifname], ns=third.a.ns)
     set_mode(third.a, "connected")
 
@@ -171,7 +142,7 @@ def shared(end):
 def test_receives_grow():
     """The receives of connections become as many as recv_queue_size allows."""
     reload(recv_queue_size=1024)
-    pair = both_connected(pair_with(vectors=1))
+    pair = both_connected(ends_with(vectors=1))
     # An interrupt in 50 ms: as much comes at once as there are receives.
     pair.b.ethtool("-C adaptive-rx off rx-usecs 50000 rx-frames 60000")
     with UdpSink(pair.b.ns, pair.b.v4) as sink, \
@@ -189,11 +160,9 @@ def test_receives_grow():
 def test_receiver_not_ready():
     """Few receives and many senders: nobody loses a connection."""
     reload(recv_queue_size=4)
-    pair = both_connected(pair_with())
+    pair = both_connected(ends_with())
     before = pair.b.port.counters()["rc_rnr_nak"]
     streams = [Stream(pair.a, pair.b, total=2 * MIB) for _ in range(8)]
-    for stream in streams:
-        defer(stream.abort)
     for stream in streams:
         stream.finish(90)
     ksft_pr(f"{pair.b.port.counters()['rc_rnr_nak'] - before} times not ready")
@@ -201,7 +170,3 @@ def test_receiver_not_ready():
         ksft_eq(counters(end)["conn_broken"], 0)
     ksft_eq(len(conns(pair.a)), 2)
     wait_connected(pair.a, pair.b)
-
-
-if __name__ == "__main__":
-    main(globals())

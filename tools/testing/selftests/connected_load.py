@@ -1,18 +1,18 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """
 One host with 16 peers, all of them busy both ways, and then something happens.
 
 Each thing happens a few times; with the environment variable IPOIB_ROUNDS, so
-many times.  No more than five seconds may go by, whatever the load.
+many times.  No more than five seconds may go by, whatever the load; more on a
+machine that is slow.
 """
 
 import os
 import statistics
 
-from lib import (End, exists, ksft_eq, ksft_ge, ksft_le, ksft_pr,
-                 load_module, main, neigh_flush, now, ping, port, read, slow,
-                 sm, timeout, unload_module, wait_until)
+from lib import (End, exists, ksft_eq, ksft_ge, ksft_le, ksft_pr, load_module,
+                 neigh_flush, now, ping, port, read, slow, sm, timeout,
+                 unload_module, wait_until)
 from lib import many
 from lib.connected import (conns, counter, established, gid_of, mode,
                            set_mode, to_datagram)
@@ -22,7 +22,7 @@ BOOT = {"hcas": 18, "ipoib": "ours", "mem": 1536, "seconds": 150}
 
 PEERS = 16
 ROUNDS = int(os.environ.get("IPOIB_ROUNDS") or 2)
-LIMIT = slow(5) if exists("/sys/kernel/debug/kmemleak") else 5
+LIMIT = slow(5)
 _hosts = []
 _memory = []
 
@@ -82,20 +82,14 @@ def loaded(one, peers):
     return load
 
 
-def strict(ends):
-    """No HCA saw a mistake."""
-    for end in ends:
-        found = end.port.strict()
-        ksft_eq(found, dict.fromkeys(found, 0), f"{end}")
-
-
 def quiet(ends):
     """Nobody is connected."""
     for end in ends:
         to_datagram(end)
         ksft_eq(conns(end), [])
         ksft_eq([qp for qp in end.port.hca.data_qps() if qp.type == "RC"], [])
-    strict(ends)
+    for end in ends:
+        end.port.no_mistakes()
 
 
 def slabs():
@@ -247,7 +241,3 @@ def test_nothing_left():
     # holes in slabs, and threads; for single objects there is kmemleak.
     if not exists("/sys/kernel/debug/kmemleak"):
         ksft_le(after - before, 2000 + 300 * ROUNDS, "KiB")
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,24 +1,28 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Switching the mode: by sysfs and netlink, up and down, under traffic."""
 
 import errno
+import re
 
-from lib import (Failed, Flood, Stream, any_ends, defer, ends, exists, fabric,
-                 hca, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_lt,
-                 ksft_ne, ksft_pr, ksft_true, main, now, ping_ok, port, slow,
-                 tcp_transfer, timeout, unload_module, wait_until, write)
-from lib import many
+from lib import (Failed, Flood, Stream, defer, ends, ends_with, exists, hca,
+                 ip, ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in, ksft_le,
+                 ksft_lt, ksft_ne, ksft_pr, ksft_true, many, need_modules, now,
+                 ping, ping_ok, slow, tcp_transfer, timeout, unload_module,
+                 wait_until, write)
+from lib.child import child_by_ip
 from lib.connected import (MTU, conns, counters, established, mode,
                            netlink_mode, set_mode, to_datagram,
                            wait_connected)
 
-BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 90}
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 105}
 
 MIB = 1 << 20
 FEATURES = ("tx-checksum-ip-generic", "tx-checksum-ipv4",
             "tx-tcp-segmentation", "tx-tcp6-segmentation",
             "scatter-gather", "generic-receive-offload")
+# What the core offers for all interfaces, whatever their drivers do
+CORE = ("rx-gro-list", "rx-udp-gro-forwarding", "tx-nocache-copy",
+        "tx-tcp-mangleid-segmentation")
 
 
 def back(pair):
@@ -152,8 +156,6 @@ def test_under_traffic():
     defer(back, pair)
     streams = [Stream(pair.a, pair.b), Stream(pair.b, pair.a),
                Stream(pair.a, pair.b, pair.b.v6)]
-    for stream in streams:
-        defer(stream.abort)
     worst = 0
     for number in range(10):
         for end in pair:
@@ -223,12 +225,122 @@ def test_user_offloads_kept():
     ksft_false(pair.a.feature("generic-receive-offload"))
 
 
+def features(end):
+    """What ethtool says of each offload: {name: words}."""
+    lines = end.ethtool("-k").stdout.splitlines()[1:]
+    return {name: words for name, _, words in
+            (line.strip().partition(": ") for line in lines)}
+
+
+def changeable(found):
+    """Those of the core that the administrator can change."""
+    return sorted(name for name in CORE
+                  if "[fixed]" not in found.get(name, "[fixed]"))
+
+
+def test_features_kept():
+    """The core's offloads are neither changed by the mode nor fixed by it."""
+    pair = ends()
+    defer(back, pair)
+    at_first = features(pair.a)
+    for name in ("rx-gro-list", "rx-udp-gro-forwarding"):
+        if name in at_first:
+            defer(pair.a.ethtool, f"-K {name} {at_first[name].split()[0]}",
+                  fail=False)
+            pair.a.ethtool(f"-K {name} on")
+    before = features(pair.a)
+    ksft_true(changeable(before), "some can be changed")
+    set_mode(pair.a, "connected")
+    there = features(pair.a)
+    ksft_eq(changeable(there), changeable(before))
+    ksft_eq([there.get(name) for name in CORE],
+            [before.get(name) for name in CORE])
+    set_mode(pair.a, "datagram")
+    ksft_eq(features(pair.a), before)
+    child = child_by_ip(pair.a, 0x8001, words="mode connected")
+    ksft_eq(mode(child), "connected")
+    ksft_eq(changeable(features(child)), changeable(before), "of a child")
+
+
+@timeout(90)
+def test_bond_told():
+    """A bond over the interface keeps routes, so that they learn the MTU."""
+    need_modules("bonding max_bonds=0")
+    # New ones: what was in connected mode once keeps routes ever after.
+    pair = ends_with()
+    end, space = pair.a, pair.a.ns
+    link = pair.b.mtu()
+    defer(back, pair)
+    # With it more features change, and the bond is told of them.
+    end.ethtool("--set-priv-flags connected-offload off")
+    end.set("down")
+    ip(f"addr flush dev {end.ifname}", ns=space)
+    ip("link add bond9 type bond mode active-backup miimon 100 "
+       "fail_over_mac active", ns=space)
+    defer(ip, "link del bond9", ns=space, fail=False, timeout=slow(30))
+    end.set("master bond9")
+    ip(f"link set bond9 up mtu {link}", ns=space)
+    ip(f"addr add {end.v4}/24 dev bond9", ns=space)
+
+    def answered():
+        return ping(space, pair.b.v4, limit=0.5)
+
+    def refused():
+        try:
+            ping(space, pair.b.v4, size=30000, limit=0.3, df=True)
+        except OSError as error:
+            return error.errno == errno.EMSGSIZE
+        return False
+
+    wait_until(answered, 20, "a reply to the bond")
+    set_mode(end, "connected")
+    ip(f"link set bond9 mtu {MTU}", ns=space)
+    wait_until(answered, 20, "a reply to the bond in connected mode")
+    before = counters(end)["pmtu_signalled"]
+    wait_until(refused, 10, "EMSGSIZE")
+    ksft_gt(counters(end)["pmtu_signalled"], before)
+    ksft_in(f"mtu {link}", ip(f"route get {pair.b.v4}", ns=space).stdout)
+    ping_ok(space, pair.b.v4, size=link - 28, df=True, limit=slow(2))
+
+
+def class_packets(end, which):
+    """How many packets a class of the interface's qdisc has sent."""
+    text = end.ns.cmd(["tc", "-s", "class", "show", "dev", end.ifname]).stdout
+    found = re.search(rf"^class \S+ {which} .*?\b(\d+) pkt", text, re.M | re.S)
+    return int(found.group(1))
+
+
+def test_filter_by_route():
+    """A filter that looks at routes finds them after connected mode, too."""
+    need_modules("sch_prio", "cls_route")
+    pair = ends()
+    defer(pair.ready)
+    defer(back, pair)
+    dev = f"dev {pair.a.ifname}"
+    ip(f"route replace {pair.b.v4}/32 {dev} realm 5", ns=pair.a.ns)
+    defer(ip, f"route del {pair.b.v4}/32 {dev}", ns=pair.a.ns, fail=False)
+    pair.a.ns.cmd(["tc", *f"qdisc add {dev} root handle 1: prio".split()])
+    defer(pair.a.ns.cmd, ["tc", *f"qdisc del {dev} root".split()])
+    # A class where no packet comes by its priority.
+    pair.a.ns.cmd(["tc", *f"filter add {dev} parent 1: protocol ip prio 1 "
+                   "route to 5 classid 1:3".split()])
+
+    def found():
+        before = class_packets(pair.a, "1:3")
+        ping_ok(pair.a.ns, pair.b.v4, count=5)
+        return class_packets(pair.a, "1:3") - before
+
+    ksft_ge(found(), 5, "packets that the filter found")
+    for name in ("connected", "datagram"):
+        set_mode(pair.a, name)
+        pair.wait_ping()
+        ksft_ge(found(), 5, f"packets that it found in {name} mode")
+
+
 @timeout(60)
 def test_hot_unplug():
     """The HCA goes in the middle of streams over connections."""
-    for number in (2, 3):
-        fabric.add_hca(number)
-    pair = any_ends(port(2), port(3), ("h3", "h4"), 3, keep=False)
+    pair = ends_with()
     for end in pair:
         set_mode(end, "connected")
     pair.ready()
@@ -236,7 +348,6 @@ def test_hot_unplug():
     streams = [Stream(pair.a, pair.b) for _ in range(4)]
     streams += [Stream(pair.b, pair.a) for _ in range(4)]
     for stream in streams:
-        defer(stream.abort)
         stream.wait_progress()
     begin = now()
     hca(3).unplug()
@@ -262,7 +373,3 @@ def test_unload():
     ksft_eq([mode(end) for end in pair], ["datagram", "datagram"])
     ksft_in("datagram", pair.a.read("mode"))
     ksft_true(pair.a.carrier())
-
-
-if __name__ == "__main__":
-    main(globals())

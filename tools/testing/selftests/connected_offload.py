@@ -1,12 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What two of ours leave out: checksums and segmentation, when both agree."""
 
 import struct
 
 from lib import (Capture, Mirror, defer, ksft_eq, ksft_false, ksft_ge, ksft_gt,
-                 ksft_le, ksft_lt, ksft_pr, ksft_true, main, neigh_flush,
-                 ping, ping_ok, slow, tcp_transfer, timeout, udp_exchange,
+                 ksft_le, ksft_lt, ksft_pr, ksft_true, neigh_flush, ping,
+                 ping_ok, slow, tcp_transfer, timeout, udp_exchange,
                  wait_until)
 from lib.connected import (conns, connected_ends, counter, counters,
                            established, wait_connected)
@@ -128,7 +127,7 @@ def test_ipv6():
     tcp_transfer(pair.a, pair.b, 2 * MIB, address=pair.b.v6, mss=1000)
     for size in (1, 2000, 60000):
         got = udp_exchange(pair.a, pair.b, 20, size, address=pair.b.v6)
-        ksft_eq((len(got.seen), got.bad), (20, 0), f"{size} octets")
+        ksft_eq((len(got.seen), got.bad), (20, 0), f"{size} bytes")
     for end in pair:
         ksft_eq(counters(end)["conn_rx_bad"], 0)
 
@@ -154,7 +153,6 @@ def test_toggled_under_traffic():
     from lib import Stream  # pylint: disable=import-outside-toplevel
     pair = connected_ends()
     stream = Stream(pair.a, pair.b)
-    defer(stream.abort)
     for end in pair:
         defer(end.ethtool, "-K sg on tx on rx on tso on gso on gro on",
               fail=False)
@@ -173,7 +171,3 @@ def test_toggled_under_traffic():
     for end in pair:
         neigh_flush(end)
     ping_ok(pair.a.ns, pair.b.v4, size=30000, limit=slow(3))
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What is too long for a neighbour or a group: senders are told, and adapt."""
 
@@ -6,8 +5,8 @@ import re
 import socket
 
 from lib import (Netns, UdpSink, defer, ends, ip, ksft_eq, ksft_gt, ksft_in,
-                 ksft_le, main, mcast_receiver, mcast_sender, neigh_flush,
-                 ping, ping_ok, slow, tcp_transfer, timeout, wait_until)
+                 ksft_le, mcast_receiver, mcast_sender, neigh_flush, ping,
+                 ping_ok, slow, tcp_transfer, timeout, wait_until)
 from lib.connected import (MTU, counter, established, set_mode, to_datagram,
                            wait_connected)
 from lib.traffic import IP_MTU_DISCOVER, IP_PMTUDISC_DO, _addr, datagram
@@ -128,7 +127,7 @@ def test_multicast():
                 sock.sendto(datagram(1, 9000), (group, sink.port))
                 return sink.drain()
 
-            wait_until(flows, 15, f"9000 octets to {group}", interval=0.3)
+            wait_until(flows, 15, f"9000 bytes to {group}", interval=0.3)
 
 
 def test_connection_of_less():
@@ -198,7 +197,3 @@ def test_forwarded():
                    f"{address}: told by ICMP")
         text = ip(["route", "get", address], ns=host).stdout
         ksft_in(f"mtu {link}", text)
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,14 +1,14 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """ARP, neighbour discovery, IPv4 and IPv6 in datagrams."""
 
 import socket
 import struct
 
-from lib import (Capture, Failed, defer, ends, ip, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_in, ksft_le, ksft_ne, ksft_raises, ksft_true, main,
-                 neigh_flush, ping, ping_ok, port, slow, tcp_transfer,
-                 udp_exchange, wait_until)
+from lib import (Capture, Failed, defer, ends, hold, in_groups, ip, ksft_eq,
+                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_raises,
+                 ksft_true, neigh_flush, ours_only, ping, ping_ok, port, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until)
+from lib.connected import counter
 
 BOOT = {"hcas": 2, "seconds": 40}
 
@@ -25,7 +25,7 @@ def neigh(end, address):
 
 
 def test_arp():
-    """ARP finds the neighbour's 20-octet address."""
+    """ARP finds the neighbour's 20-byte address."""
     pair = ends()
     neigh_flush(pair.a)
     ping_ok(pair.a.ns, pair.b.v4, limit=slow(2))
@@ -83,7 +83,7 @@ def test_ipv6_discovery():
     ksft_true(solicit, "a neighbour solicitation")
     option = solicit.data[64:]
     ksft_eq(option[0], 1, "source link-layer address")
-    ksft_eq(option[1], 3, "length in units of 8 octets")
+    ksft_eq(option[1], 3, "length in units of 8 bytes")
     ksft_eq(option[2:4], b"\0\0", "padding")
     ksft_eq(option[4:24], pair.a.address())
     entry = neigh(pair.a, pair.b.v6)
@@ -115,6 +115,39 @@ def test_ipv6_link_local():
              for a in link.get("addr_info", [])]
     ksft_in(want, found)
     ping_ok(pair.a.ns, want, iface=pair.a.ifname, limit=slow(2))
+
+
+@in_groups("datagram")
+@ours_only("it knows no such counter")
+@timeout(120)
+def test_probes_of_addresses():
+    """
+    Probes of several addresses of a healthy peer cause no SA queries: answers to
+    unicast neighbour solicitations tell no link-layer address.
+    """
+    pair = ends()
+    peers = [pair.b.v6]
+    for number in range(1, 4):
+        peers.append(f"fd00::a:{number:x}")
+        ip(["addr", "add", f"{peers[-1]}/64", "dev", pair.b.ifname, "nodad"],
+           ns=pair.b.ns)
+        defer(ip, ["addr", "del", f"{peers[-1]}/64", "dev", pair.b.ifname],
+              ns=pair.b.ns)
+    where = f"net.ipv6.neigh.{pair.a.ifname}"
+    # Each address is probed after 7 to 19 seconds, not twice in five.
+    for name, value in (("base_reachable_time_ms", 12000),
+                        ("delay_first_probe_time", 1)):
+        defer(pair.a.ns.sysctl, f"{where}.{name}",
+              pair.a.ns.sysctl(f"{where}.{name}"))
+        pair.a.ns.sysctl(f"{where}.{name}", value)
+    for peer in peers:
+        ping_ok(pair.a.ns, peer)
+    before = counter(pair.a, "path_queries")
+    for _ in range(50):
+        for peer in peers:
+            ping_ok(pair.a.ns, peer, limit=slow(2))
+        hold(0.5)
+    ksft_le(counter(pair.a, "path_queries") - before, 1, "queries")
 
 
 def test_duplicate_address():
@@ -200,7 +233,6 @@ def test_flush_under_traffic():
     from lib import Stream
     pair = ends()
     stream = Stream(pair.a, pair.b)
-    defer(stream.abort)
     for _ in range(10):
         neigh_flush(pair.a)
         neigh_flush(pair.b)
@@ -229,7 +261,7 @@ def test_other_protocols():
     dropped = pair.a.stat("tx_dropped") + pair.a.stat("tx_errors")
     with pair.a.ns.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sock, \
             pair.a.ns.inside():
-        # The device's hard header: destination, then the 4 octets of IPoIB.
+        # The device's hard header: destination, then the 4 bytes of IPoIB.
         sock.bind((pair.a.ifname, 0x88b5))
         for _ in range(5):
             sock.send(peer + struct.pack(">HH", 0x88b5, 0) + bytes(60))
@@ -271,7 +303,7 @@ def test_udp_sizes():
                      2044 - head - 1, 2044 - head, 2044 - head + 1, 9000,
                      60000):
             got = udp_exchange(pair.a, pair.b, 4, size, address)
-            ksft_eq(len(got.seen), 4, f"{family}, {size} octets")
+            ksft_eq(len(got.seen), 4, f"{family}, {size} bytes")
             ksft_eq(got.bad, 0)
             ksft_eq(got.duplicates(), 0)
 
@@ -325,13 +357,8 @@ def test_strict():
     pair = ends()
     tcp_transfer(pair.a, pair.b, 1 << 20)
     for end in pair:
-        strict = end.port.strict()
-        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+        end.port.no_mistakes()
     ksft_ne(port(0).counter("tx_packets"), 0)
     ksft_gt(port(1).counter("rx_packets"), 0)
     if ping(pair.a.ns, "10.0.0.99", limit=0.1):
         raise Failed("somebody answers for 10.0.0.99")
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,22 +1,24 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Multicast: memberships, delivery to members only, send-only groups."""
 
 import contextlib
 import re
 import socket
+import struct
+import threading
 
-from lib import (Capture, Flood, any_ends, defer, ends, fabric, hca, ip,
-                 kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
-                 ksft_not_in, ksft_true, main, mcast_receiver, mcast_sender,
-                 mgid_of, ours_only, ping_ok, port, read, sa_query, slow,
-                 tcp_transfer, timeout, wait_until, write)
+from lib import (Capture, Flood, UdpSink, any_ends, defer, ends, fabric, hca,
+                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
+                 ksft_lt, ksft_not_in, ksft_pr, ksft_true, mcast_receiver,
+                 mcast_sender, mgid_of, now, ours_only, ping_ok, port, read,
+                 sa_query, slow, tcp_transfer, timeout, wait_until, write)
 from lib.connected import counter
 from lib.ipoib import End, mgid_text
 from lib.sa import sa_members, sa_records
-from lib.traffic import SO_SNDBUFFORCE, mcast_join, mcast_leave, mcast_send, mcast_start
+from lib.traffic import (SO_SNDBUFFORCE, datagram, mcast_join, mcast_leave,
+                         mcast_send, mcast_start)
 
-BOOT = {"hcas": 3, "seconds": 60}
+BOOT = {"hcas": 3, "seconds": 100}
 
 DEBUGFS = "/sys/kernel/debug/ipoib"
 
@@ -62,6 +64,21 @@ def local_groups(end):
                 word.rjust(4, "0") for word in match.group(1).split(":")))
             found[mgid_text(gid)] = part
     return found
+
+
+def is_joined(end, group):
+    """Does debugfs show the group as joined?  Quick among hundreds of them."""
+    gid = ":".join(f"0*{word:x}"
+                   for word in struct.unpack(">8H", mgid_of(group)))
+    return bool(re.search(rf"GID: *{gid}\s[^G]*complete: *yes",
+                          read(f"{DEBUGFS}/{end.ifname}_mcg")))
+
+
+def waiting(end):
+    """MGID text -> (is it joined, packets that wait for it)."""
+    return {gid: (bool(re.search(r"complete: *yes", text)),
+                  int(re.search(r"queuelen: *(\d+)", text)[1]))
+            for gid, text in local_groups(end).items()}
 
 
 def gid_text(which):
@@ -131,13 +148,17 @@ def test_delivery():
             ksft_eq((sink.bad, sink.duplicates()), (0, 0))
 
 
-def test_members_only():
-    """A third host that is no member sees nothing of it."""
-    pair = ends()
+def third_host():
     third = End("h3", port(2), 3, 0)
     defer(third.drop)
     third.setup()
     third.wait_carrier()
+    return third
+
+
+def test_members_only():
+    """A third host that is no member sees nothing of it."""
+    pair, third = ends(), third_host()
     group = "239.1.2.6"
     with mcast_receiver(pair.b, group) as sink, Capture(third) as seen:
         wait_members(mgid_of(group), pair.b)
@@ -150,11 +171,7 @@ def test_members_only():
 
 def test_two_members():
     """Two members both get everything, each once."""
-    pair = ends()
-    third = End("h3", port(2), 3, 0)
-    defer(third.drop)
-    third.setup()
-    third.wait_carrier()
+    pair, third = ends(), third_host()
     group = "239.1.2.7"
     with mcast_receiver(pair.b, group) as one:
         with mcast_receiver(third, group, port=one.port) as two:
@@ -195,11 +212,7 @@ def test_no_loopback_by_driver():
 
 def test_send_only():
     """A sender that is no member: a send-only membership, all arrives."""
-    pair = ends()
-    third = End("h3", port(2), 3, 0)
-    defer(third.drop)
-    third.setup()
-    third.wait_carrier()
+    pair, third = ends(), third_host()
     group = "239.1.2.9"
     mgid = mgid_of(group)
     # Two members, so that the switch knows the way before the first packet.
@@ -259,6 +272,28 @@ def test_member_after_sender():
         ksft_eq(sink.collect(10, slow(3)), 10)
 
 
+@contextlib.contextmanager
+def in_use(sock, which, gap=0.0):
+    """Have something sent to the places of which() again and again."""
+    stop = threading.Event()
+
+    def send():
+        while not stop.is_set():
+            for place in which():
+                with contextlib.suppress(OSError):
+                    sock.sendto(b"x", socket.MSG_DONTWAIT, place)
+            if gap:
+                stop.wait(gap)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 @ours_only("the in-tree module makes any number of them")
 @timeout(150)
 def test_send_only_limit():
@@ -287,24 +322,119 @@ def test_send_only_limit():
     defer(pair.a.set, "down")
     with mcast_sender(pair.a, "239.3.0.0") as sock:
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 25)
-        for number in range(2300):
-            sock.sendto(b"x", (f"239.3.{number >> 8}.{number & 255}", 9))
-        # By the broadcast group, also to find a neighbour
-        ksft_eq(mcast_send(pair.a, group, sink, 10), 10)
-        ksft_eq(sink.collect(10, slow(1)), 10, "datagrams beyond the limit")
-        ping_ok(pair.a.ns, v6)
-        for missing in (group, "ff02::1:ff98:1234"):
-            ksft_not_in(mgid_text(mgid_of(missing)), local_groups(pair.a))
-        # Unused for five seconds they go, so there may be fewer by now.
+        places = [(f"239.3.{number >> 8}.{number & 255}", 9)
+                  for number in range(2300)]
+        for place in places:
+            sock.sendto(b"x", place)
+        # Fewer if this took so long that the first ones were gone.
         over = limited() - first
-        ksft_ge(over, 200)
         ksft_le(over, 2300 - 2048 + 50, "as many as that were made")
-        ksft_le(len(local_groups(pair.a)), 2048 + 20)
+        # Unused for five seconds they go, and others would have room.
+        with in_use(sock, lambda: places, gap=1):
+            wait_until(lambda: limited() >= first + over + 200 and
+                       len(local_groups(pair.a)) >= 2048, 20,
+                       "as many groups as there may be")
+            # By the broadcast group, also to find a neighbour
+            ksft_eq(mcast_send(pair.a, group, sink, 10), 10)
+            ksft_eq(sink.collect(10, slow(1)), 10,
+                    "datagrams beyond the limit")
+            ping_ok(pair.a.ns, v6)
+            found = local_groups(pair.a)
+            for missing in (group, "ff02::1:ff98:1234"):
+                ksft_not_in(mgid_text(mgid_of(missing)), found)
+            ksft_le(len(found), 2048 + 20)
         wait_until(lambda: len(local_groups(pair.a)) <= 1600, 40,
                    "unused ones go")
         last = limited()
         sock.sendto(b"x", ("239.3.99.99", 9))
         ksft_eq(limited(), last, "others have room")
+
+
+@ours_only("how packets wait for a group differs")
+@timeout(90)
+def test_nothing_stuck():
+    """Nothing waits for a group that was joined in the midst of a flood."""
+    pair = ends()
+    # It leaves them all at once.
+    defer(pair.ready)
+    defer(pair.a.up)
+    defer(pair.a.set, "down")
+    places = [("239.4.255.255", 9)]
+    with mcast_sender(pair.a, "239.4.0.0") as sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 25)
+        with in_use(sock, lambda: places[-1:]):
+            end = now() + 7
+            while len(places) < 500 and now() < end:
+                group = f"239.4.{len(places) >> 8}.{len(places) & 255}"
+                places.append((group, 9))
+                wait_until(lambda g=group: is_joined(pair.a, g), 10,
+                           f"{group} joined", interval=0.002)
+        found = waiting(pair.a)
+    ksft_pr(f"{len(places)} groups")
+    ksft_ge(len(places), 20, "groups")
+    ksft_eq({gid: count for gid, (joined, count) in found.items()
+             if joined and count}, {}, "packets that wait for joined groups")
+
+
+@ours_only("how packets wait for a group differs")
+@timeout(150)
+def test_unjoined_blocks_no_socket():
+    """
+    What is sent to groups that can't be joined waits for a while only: then
+    its socket can send to others again, and it never arrives.
+    """
+    pair = ends()
+    groups = ("239.1.2.15", "239.1.2.16")
+    sinks = [mcast_receiver(pair.a, group) for group in groups]
+    for sink in sinks:
+        defer(sink.close)
+    for group in groups:
+        wait_members(mgid_of(group), pair.a)
+    places = [(group, sink.port) for group, sink in zip(groups, sinks)]
+    peer = UdpSink(pair.a.ns, pair.a.v4)
+    defer(peer.close)
+    sock = mcast_sender(pair.b, groups[0])
+    defer(sock.close)
+    ping_ok(pair.b.ns, pair.a.v4)
+
+    def send(number, where, size=200):
+        return sock.sendto(datagram(number, size), socket.MSG_DONTWAIT, where)
+
+    def queued():
+        found = waiting(pair.b)
+        return sum(found[mgid_text(mgid_of(group))][1] for group in groups)
+
+    fault = pair.b.port.fault("sa_drop", 1)
+    sent = 0
+    with contextlib.suppress(BlockingIOError):
+        while sent < 200:
+            send(sent, places[sent % 2], 1400)
+            sent += 1
+    ksft_lt(sent, 200, "datagrams that fill the socket's buffer")
+    ksft_ge(queued(), 20, "datagrams that wait")
+    # Joins fail after 3.3 s, and are tried again after 1, 2 and 4 s and up to
+    # a quarter more, whatever the machine: the fourth fails after 22 s.
+    begin = now()
+    wait_until(lambda: send(1000, (pair.a.v4, peer.port)), 60,
+               "room in the socket's buffer", scale=False)
+    ksft_pr(f"{sent} datagrams blocked a socket for {now() - begin:.1f} s")
+    ksft_eq(peer.collect(1, slow(2)), 1, "a datagram to the peer")
+    wait_until(lambda: queued() == 0, 20, "nothing that waits", scale=False)
+
+    fault.exec()
+    # It would be eight seconds until the next attempt.
+    pair.b.port.event("client_reregister")
+
+    def arrives(number):
+        send(2000, places[number])
+        sinks[number].drain()
+        return 2000 in sinks[number].seen
+
+    for number, group in enumerate(groups):
+        wait_until(lambda n=number: arrives(n), 20, f"a datagram to {group}",
+                   interval=0.2)
+        ksft_true(is_joined(pair.b, group), f"{group} is joined")
+        ksft_eq(set(sinks[number].seen), {2000}, "numbers of datagrams")
 
 
 @ours_only("the in-tree module says it for each attempt, or not at all")
@@ -422,6 +552,50 @@ def test_umcast():
         ksft_eq(sink.collect(10, slow(2)), 10)
 
 
+@ours_only("the in-tree module's rings can't be resized")
+@timeout(120)
+def test_umcast_restart():
+    """With umcast on, an interface that restarts joins all groups again."""
+    pair = ends()
+    write(pair.a.sys("umcast"), "1\n")
+    defer(write, pair.a.sys("umcast"), "0\n")
+    limit = "net.ipv4.igmp_max_memberships"
+    defer(pair.a.ns.sysctl, limit, pair.a.ns.sysctl(limit))
+    pair.a.ns.sysctl(limit, 50)
+    groups = [f"239.5.0.{number}" for number in range(1, 101)]
+    want = {mgid_text(mgid_of(group)) for group in groups}
+    index = pair.a.ifindex()
+    sinks = []
+    for first in range(0, len(groups), 25):
+        sinks.append(mcast_receiver(pair.a, groups[first]))
+        defer(sinks[-1].close)
+        for group in groups[first + 1:first + 25]:
+            mcast_join(sinks[-1].sock, group, index)
+
+    def all_joined():
+        """The driver knows first; what the SA had before may linger there."""
+        found = waiting(pair.a)
+        return all(found[gid][0] for gid in want) and \
+            want <= set(sa_groups()) and \
+            all(gid_text(pair.a.port) in sa_members(mgid_of(group))
+                for group in groups[::20])
+
+    wait_until(all_joined, 15, "membership of all groups", interval=0.2)
+    old = int(re.search(r"Current.*?\nTX:\s*(\d+)",
+                        pair.a.ethtool("-g").stdout, re.S)[1])
+    defer(pair.ready)
+    defer(pair.a.ethtool, f"-G tx {old}", fail=False)
+    for size in (64 if old != 64 else 128, old):
+        # New queues: it leaves all groups, and joins while that goes on.
+        pair.a.ethtool(f"-G tx {size}")
+        wait_until(all_joined, 15, f"membership with a ring of {size}",
+                   interval=0.2)
+    for group, sink in ((groups[0], sinks[0]), (groups[-1], sinks[-1])):
+        mcast_start(pair.b, group, sink)
+        mcast_send(pair.b, group, sink, 1)
+        ksft_eq(sink.collect(1, slow(2)), 1, f"a datagram to {group}")
+
+
 def test_counted():
     """Received multicast is counted as such."""
     pair = ends()
@@ -465,7 +639,3 @@ def test_static_routes():
     ksft_in("224.0.0.1", shown)
     ksft_in("00:ff:ff:ff:ff:12:40:1b:ff:ff", shown)
     ksft_true(hca(0).exists())
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,10 +1,9 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """rdma_cm over the interface: addresses, routes, requests, its groups."""
 
 import re
 
-from lib import (defer, ends, ksft_eq, ksft_in, ksft_ne, ksft_not_in, main,
+from lib import (defer, ends, ksft_eq, ksft_in, ksft_ne, ksft_not_in,
                  mcast_receiver, neigh_flush, read, wait_until, write)
 from lib.ipoib import mgid_of, mgid_text
 from lib.rdmacm import (ADDR_ERROR, ADDR_RESOLVED, CONNECT_REQUEST,
@@ -22,24 +21,24 @@ def on_hca(ident, end):
     ksft_eq(pkey, 0xffff, "P_Key")
 
 
+def resolve(pair, address):
+    neigh_flush(pair.a)
+    with RdmaCm(pair.a.ns) as ident:
+        ksft_eq(ident.resolve_addr(address, 7).event, ADDR_RESOLVED)
+        on_hca(ident, pair.a)
+        ksft_eq(ident.resolve_route().event, ROUTE_RESOLVED)
+
+
 def test_resolve():
     """An IPv4 address is resolved to a port and a path."""
     pair = ends()
-    neigh_flush(pair.a)
-    with RdmaCm(pair.a.ns) as ident:
-        ksft_eq(ident.resolve_addr(pair.b.v4, 7).event, ADDR_RESOLVED)
-        on_hca(ident, pair.a)
-        ksft_eq(ident.resolve_route().event, ROUTE_RESOLVED)
+    resolve(pair, pair.b.v4)
 
 
 def test_resolve_ipv6():
     """An IPv6 address is, too."""
     pair = ends()
-    neigh_flush(pair.a)
-    with RdmaCm(pair.a.ns) as ident:
-        ksft_eq(ident.resolve_addr(pair.b.v6, 7).event, ADDR_RESOLVED)
-        on_hca(ident, pair.a)
-        ksft_eq(ident.resolve_route().event, ROUTE_RESOLVED)
+    resolve(pair, pair.b.v6)
 
 
 def test_resolve_nobody():
@@ -129,7 +128,3 @@ def test_umcast():
             wait_until(lambda: mgid in local_groups(pair.b), 5,
                        "the driver's own join")
     ksft_in(mgid_text(mgid_of("224.0.0.1")), local_groups(pair.b))
-
-
-if __name__ == "__main__":
-    main(globals())

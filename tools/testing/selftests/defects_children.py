@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Defects of the in-tree module's children; ours must not have them."""
 
@@ -7,7 +6,7 @@ import threading
 
 from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, ip, ksft_eq,
                  ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
-                 main, now, slow, timeout, wait_until)
+                 now, slow, timeout, wait_until)
 from lib import many
 from lib.child import (child_by_ip, create_child, delete_child, errno_of,
                        names_in, set_address, sysfs_name)
@@ -167,7 +166,3 @@ def test_live_address():
     defer(set_address, end, old, fail=False)
     ksft_eq(done.ret, 0, done.stderr)
     ksft_eq(end.address(), new)
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What happens to the HCA and the interface: unplug, errors, down, unload."""
 
@@ -7,10 +6,10 @@ import threading
 from lib import (Failed, Flood, Stream, any_ends, cmd, defer, ends, exists,
                  fabric, fixed_in_ours, flowing, hca, hold, ifaces, ip,
                  ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_lt,
-                 ksft_pr, ksft_true, load_module, loaded, main, module,
-                 neigh_flush, now, ours_differs, ping, ping_ok, port, read,
-                 slow, stagger, stuck, tcp_transfer, timeout, unheard,
-                 unload_module, wait_until)
+                 ksft_pr, ksft_true, load_module, loaded, module, neigh_flush,
+                 now, ours_differs, ping, ping_ok, port, read, slow, stagger,
+                 stuck, tcp_transfer, timeout, unheard, unload_module,
+                 wait_until)
 from lib.ipoib import forget
 
 # HCA 0 runs the SM, the hosts are on 1 and 2.
@@ -101,8 +100,7 @@ def test_down_up_under_traffic():
     pair.wait_ping(20)
     tcp_transfer(pair.a, pair.b, 1 << 20)
     for end in pair:
-        strict = end.port.strict()
-        ksft_eq(strict, dict.fromkeys(strict, 0), f"{end}")
+        end.port.no_mistakes()
 
 
 @timeout(90)
@@ -277,7 +275,6 @@ def test_send_error_under_load():
     """Sends fail while the queue is full."""
     pair = hosts()
     stream = Stream(pair.a, pair.b)
-    defer(stream.abort)
     for _ in range(5):
         stream.wait_progress()
         pair.a.port.fault("send_error", 3)
@@ -330,7 +327,6 @@ def test_wedged_heals():
     """The HCA stands still for three seconds and goes on."""
     pair = hosts()
     stream = Stream(pair.a, pair.b)
-    defer(stream.abort)
     stream.wait_progress()
     fault = pair.a.port.fault("wedged", 1)
     stuck(pair.a)
@@ -549,7 +545,3 @@ def test_concurrent_administration():
     ksft_ge(pair.a.mtu(), 2044)
     ksft_true(loaded())
     ksft_le(len(ifaces()), 3)
-
-
-if __name__ == "__main__":
-    main(globals())

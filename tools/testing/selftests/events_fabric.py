@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What happens on the fabric: LIDs, SM, cables, P_Keys, prefixes."""
 
@@ -6,12 +5,12 @@ import functools
 import re
 import threading
 
-from lib import (Flood, Stream, UdpSink, cmd, defer, ends, fixed_in_ours,
-                 hold, ip, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr,
-                 ksft_true, main, mcast_receiver, mcast_sender, neigh_flush,
-                 now, ping, ping_ok, port, slow, sm, stagger, tcp_transfer,
-                 timeout, wait_until)
-from lib.traffic import mcast_start, udp_send
+from lib import (Flood, Stream, UdpSink, cmd, defer, ends, fixed_in_ours, hold,
+                 ip, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr, ksft_true,
+                 mcast_flow, mcast_passes, mcast_receiver, neigh_flush, now,
+                 ping, ping_ok, port, slow, sm, stagger, tcp_transfer, timeout,
+                 wait_until)
+from lib.traffic import mcast_start
 
 # HCA 0 runs the SM, the hosts are on 1 and 2: what happens to them does not
 # happen to the SM.
@@ -86,14 +85,7 @@ def test_own_lid_change():
     pair.wait_ping(15)
     pair.wait_ping(15, reverse=True)
     tcp_transfer(pair.a, pair.b, 1 << 20)
-    group = "239.1.6.1"
-    with mcast_receiver(pair.a, group) as sink, \
-            mcast_sender(pair.b, group) as sock:
-        def flows():
-            udp_send(sock, (group, sink.port), 1, 100)
-            return sink.drain()
-
-        wait_until(flows, 10, "multicast", interval=0.2)
+    mcast_passes(pair.b, pair.a, "239.1.6.1")
 
 
 @timeout(90)
@@ -115,21 +107,13 @@ def test_sm_restart():
     """OpenSM restarts under traffic."""
     pair = hosts()
     stream = Stream(pair.a, pair.b, rate=2 << 20)
-    defer(stream.abort)
     sm.stop()
     stream.wait_progress()
     sm.start()
     sm.answers()
     stream.wait_progress()
     stream.finish()
-    group = "239.1.6.2"
-    with mcast_receiver(pair.b, group) as sink, \
-            mcast_sender(pair.a, group) as sock:
-        def flows():
-            udp_send(sock, (group, sink.port), 1, 100)
-            return sink.drain()
-
-        wait_until(flows, 20, "multicast after the restart", interval=0.2)
+    mcast_passes(pair.a, pair.b, "239.1.6.2", limit=20)
 
 
 @timeout(120)
@@ -144,20 +128,12 @@ def test_sm_change():
     wait_until(lambda: "STANDBY" in cmd(
         ["sminfo", port(1).lid()], fail=False).stdout, 15, "a standby SM")
     stream = Stream(pair.a, pair.b, rate=2 << 20)
-    defer(stream.abort)
     sm.stop(hard=True, but=two)
     wait_until(lambda: pair.b.port.sm_lid() == port(1).lid(), 20,
                "the second SM is the master")
     stream.wait_progress()
     stream.finish()
-    group = "239.1.6.3"
-    with mcast_receiver(pair.a, group) as sink, \
-            mcast_sender(pair.b, group) as sock:
-        def flows():
-            udp_send(sock, (group, sink.port), 1, 100)
-            return sink.drain()
-
-        wait_until(flows, 20, "multicast with the new SM", interval=0.2)
+    mcast_passes(pair.b, pair.a, "239.1.6.3", limit=20)
     neigh_flush(pair.a)
     # The broadcast group may be joined again after the other one.
     pair.wait_ping(20)
@@ -182,14 +158,7 @@ def test_reregister_no_gap():
 def test_reregister():
     """After it, unicast and multicast work and memberships are fresh."""
     pair = hosts()
-    group = "239.1.6.4"
-    with mcast_receiver(pair.b, group) as sink, \
-            mcast_sender(pair.a, group) as sock:
-        def flows():
-            udp_send(sock, (group, sink.port), 1, 100)
-            return sink.drain()
-
-        wait_until(flows, 10, "multicast", interval=0.2)
+    with mcast_flow(pair.a, pair.b, "239.1.6.4") as (sink, flows):
         for end in pair:
             end.port.event("client_reregister")
         pair.wait_ping()
@@ -231,7 +200,6 @@ def test_link_flap():
     """Cables are pulled and put back under traffic."""
     pair = hosts()
     stream = Stream(pair.a, pair.b, rate=4 << 20)
-    defer(stream.abort)
     for end in (pair.b, pair.a):
         defer(end.port.link, True)
         stream.wait_progress()
@@ -419,7 +387,6 @@ def test_event_storm():
     """Events of all kinds, many at once, under traffic."""
     pair = hosts()
     stream = Stream(pair.a, pair.b, rate=2 << 20)
-    defer(stream.abort)
     for _ in range(10):
         for name in ("sm_change", "client_reregister", "lid_change",
                      "pkey_change", "gid_change"):
@@ -438,7 +405,6 @@ def test_third_host_undisturbed():
     """A storm of joins and a dead peer do not disturb other traffic."""
     pair = hosts()
     stream = Stream(pair.a, pair.b, rate=4 << 20)
-    defer(stream.abort)
     for number in range(60, 90):
         gid = pair.b.address()[:12] + bytes(6) + bytes([1, number])
         ip(["neigh", "replace", f"10.0.0.{number}", "lladdr", gid.hex(":"),
@@ -451,7 +417,3 @@ def test_third_host_undisturbed():
                 sock.sendto(b"x" * 100, (f"10.0.0.{number}", 9))
             stream.wait_progress()
     stream.finish()
-
-
-if __name__ == "__main__":
-    main(globals())

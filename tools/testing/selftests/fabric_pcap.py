@@ -1,10 +1,9 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The mirror of a port, as Wireshark's dissectors read it."""
 
 import collections
 
-from lib import (Mirror, cmd, ends, ksft_eq, ksft_ge, ksft_gt, ksft_in, main,
+from lib import (Mirror, cmd, ends, ksft_eq, ksft_ge, ksft_gt, ksft_in,
                  neigh_flush, ping_ok, port, slow, tcp_transfer, timeout)
 from lib.capture import LINKTYPE_ERF, LINKTYPE_INFINIBAND, pcap_records
 
@@ -59,7 +58,3 @@ def test_mirror_content():
                 len(p.payload) == 333 + 28 + 4]
         ksft_eq(sum(p.slid == lids[0] for p in ours), 4, "requests")
         ksft_eq(sum(p.slid == lids[1] for p in ours), 4, "replies")
-
-
-if __name__ == "__main__":
-    main(globals())

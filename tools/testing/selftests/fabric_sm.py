@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Subnet management: restarts, fail-over, cables, hot plugging, partitions."""
 
 from lib import (cmd, defer, fabric, hca, ksft_eq, ksft_in, ksft_ne,
-                 ksft_not_in, ksft_true, main, port, sa_query, sm, timeout,
+                 ksft_not_in, ksft_true, port, sa_query, sm, timeout,
                  wait_until)
 
 BOOT = {"ipoib": "none", "hcas": 3, "seconds": 60}
@@ -124,7 +123,3 @@ def test_limited_membership():
     wait_until(lambda: 0x8222 in port(0).pkeys(), 10, "the full member")
     wait_until(lambda: 0x0222 in port(2).pkeys(), 10, "the limited member")
     ksft_not_in(0x8222, port(2).pkeys() + port(1).pkeys())
-
-
-if __name__ == "__main__":
-    main(globals())

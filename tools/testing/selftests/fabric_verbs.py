@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The verbs of the HCAs, as a small user of them in the kernel finds them."""
 
@@ -7,22 +6,21 @@ import os
 import platform
 
 from lib import (cmd, defer, exists, fabric, hca, kmsg_since, kmsg_tail,
-                 ksft_eq, ksft_false, ksft_ge, ksft_le, ksft_raises, main, now,
-                 port, read, slow, timeout, write)
+                 ksft_eq, ksft_false, ksft_ge, ksft_le, ksft_raises, now, port,
+                 read, slow, timeout, write)
+from common import ROOT
 
 BOOT = {"ipoib": "none", "hcas": 1, "fabric": "switch_ports=4",
         "needs": "selftest", "seconds": 20}
 
-TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-BUILD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build")
 RUN = "/sys/kernel/debug/ibds_selftest/run"
 
 
 def check(where, name):
     """What a check of the module finds at an HCA."""
     if not exists(RUN):
-        cmd(["insmod", os.path.join(BUILD, platform.release(), "selftest",
-                                    "ibds_selftest.ko")])
+        cmd(["insmod", os.path.join(ROOT, "build", platform.release(),
+                                    "selftest", "ibds_selftest.ko")])
         defer(cmd, ["rmmod", "ibds_selftest"])
     write(RUN, f"{where.hca.name} {name}")
     return read(RUN)
@@ -101,7 +99,3 @@ def test_switch_full():
     ksft_eq(refused.error.errno, errno.ENOSPC)
     ksft_eq(len(kmsg_since(place, "all 4 switch ports are taken")), 1)
     ksft_false(hca(8).exists())
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The driver where the kernel's allocator fails.
 
@@ -17,7 +16,7 @@ import struct
 
 from lib import (Flood, defer, ends, exists, fabric, failslab, hca, ifaces,
                  kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_pr,
-                 load_module, loaded, main, mcast_receiver, mcast_sender,
+                 load_module, loaded, mcast_receiver, mcast_sender,
                  neigh_flush, ping, ping_ok, tcp_transfer, timeout,
                  udp_exchange, unload_module, wait_until, write)
 from lib.connected import (connected_ends, mode, set_mode, to_datagram,
@@ -279,7 +278,3 @@ def recovered(pair):
     pair.ready()
     tcp_transfer(pair.a, pair.b, 1 << 20)
     tcp_transfer(pair.b, pair.a, 1 << 20, address=pair.a.v6)
-
-
-if __name__ == "__main__":
-    main(globals())

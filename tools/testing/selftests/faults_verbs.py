@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The HCA refuses, object by object and step by step; the SA is silent.
 
@@ -8,16 +7,15 @@ What was begun is taken back, and when HCA and SA work again all does.
 import os
 import socket
 
-from lib import (Flood, defer, ends, expect_report, hca, ifaces, ip, ksft_eq,
-                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr,
-                 kmsg_since, kmsg_tail, load_module, loaded, main,
-                 mcast_sender, neigh_flush, now, ping, ping_ok, port, slow, tcp_transfer,
-                 timeout, unload_module, wait_until)
+from lib import (Flood, defer, ends, expect_report, hca, ifaces, ip, ksft_eq, ksft_false,
+                 ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr, kmsg_since, kmsg_tail,
+                 load_module, loaded, mcast_sender, neigh_flush, now, ping, ping_ok,
+                 port, slow, tcp_transfer, timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 90}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110}
 
 
 def refuse(where, what, errors, skip=0):
@@ -285,13 +283,17 @@ def test_sa_silent_queue():
         pair.a.ifname], ns=pair.a.ns)
     before = ethtool_stat(pair.a, "path_dropped")
     fault = pair.a.port.fault("sa_drop", 1)
+    begin = now()
     with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
         for _ in range(300):
             sock.sendto(bytes(1400), ("10.0.0.77", 9))
     dropped = ethtool_stat(pair.a, "path_dropped") - before
+    took = now() - begin
     ksft_ge(dropped, 20, "packets dropped")
-    ksft_le(dropped, 200, "of 300, a quarter of a MiB waits")
+    # All that waits is dropped when four queries, six seconds, were in vain.
+    if took < 5:
+        ksft_le(dropped, 200, "of 300, a quarter of a MiB waits")
     with mcast_sender(pair.a, "239.15.0.1") as sock:
         for _ in range(300):
             sock.sendto(bytes(1000), ("239.15.0.1", 9))
@@ -341,8 +343,4 @@ def test_after_all():
     pair = ends()
     ping_ok(pair.a.ns, pair.b.v4, count=5)
     for each in (port(0), port(1)):
-        ksft_eq(sum(each.strict().values()), 0, f"mistakes on {each}")
-
-
-if __name__ == "__main__":
-    main(globals())
+        each.no_mistakes()

@@ -1,7 +1,7 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Addresses that peers make up: memory is bounded, real peers get through."""
 
+import glob
 import json
 import os
 import re
@@ -11,22 +11,21 @@ import subprocess
 import time
 
 from lib import (any_ends, bkg, defer, ends, hca, hold, in_groups, ip, ksft_eq,
-                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true, main,
-                 neigh_flush, now, ping, ping_ok, read, slow, stagger, timeout,
-                 wait_until, write)
+                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
+                 neigh_flush, now, ping, ping_ok, read, settled, slow, stagger,
+                 timeout, wait_until, write)
 from lib.capture import bth, deth, lrh
 from lib.child import Child, add_link
 from lib.connected import counter, counters, set_mode
 from lib.netns import Netns
 from lib.sa import alias_guids
 from lib.traffic import SO_SNDBUFFORCE, UdpSink, udp_send
+from common import ROOT
 
-BOOT = {"hcas": 5, "ipoib": "ours", "needs": "load", "seconds": 180,
+BOOT = {"hcas": 5, "ipoib": "ours", "needs": "load", "seconds": 190,
         "mem": 1536, "hca": "gids=128"}
 
-TESTING = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-LOAD = os.path.join(os.path.dirname(os.path.dirname(TESTING)), "build",
-                    "bench", "load")
+LOAD = os.path.join(ROOT, "build", "bench", "load")
 LIMIT = "/sys/module/ib_ipoib/parameters/max_neighbours"
 QKEY = 0x0b1b
 # Where in a forged packet the sender's address is: QPN, GUID
@@ -37,6 +36,8 @@ MEMORY = 4 << 20
 # And as Documentation/design.rst does, the paths of a port without a handle
 PATHS = 16384
 NEWCOMERS = ("10.0.0.33", "10.0.0.34")
+# How a group's hardware address begins; four bytes more
+GROUP = bytes.fromhex("00ffffff" "ff12401bffff" "000000000000")
 GUIDS = 0x021bd5bb00000000
 
 
@@ -50,12 +51,17 @@ def fresh():
     return pair
 
 
+def arp_request(pair, lladdr, spa):
+    """What asks for b's address, behind the 20 bytes of the receiver's."""
+    return struct.pack(">HHHHBBH", 0x0806, 0, 32, 0x0800, 20, 4, 1) + \
+        lladdr + socket.inet_aton(spa) + bytes(20) + \
+        socket.inet_aton(pair.b.v4)
+
+
 def request(pair, lladdr, slid=None, spa="10.0.0.77"):
     """An ARP request to b, sent to it alone from a's LID or another."""
-    arp = struct.pack(">HHBBH", 32, 0x0800, 20, 4, 1) + lladdr + \
-        socket.inet_aton(spa) + bytes(20) + socket.inet_aton(pair.b.v4)
     body = bth(pair.b.qpn()) + deth(QKEY, pair.a.qpn()) + \
-        struct.pack(">HH", 0x0806, 0) + arp
+        arp_request(pair, lladdr, spa)
     return lrh(pair.b.port.lid(), slid or pair.a.port.lid(),
                (8 + len(body) + 4) // 4) + body
 
@@ -70,7 +76,7 @@ def inject(pair, packet):
 
 def flood(pair, packet, rate, seconds, *random):
     """
-    Packets that arrive at b, with some octets random, in the background.  They
+    Packets that arrive at b, with some bytes random, in the background.  They
     stand for another host's: what makes them leaves the CPU to the SM and to
     the hosts that are measured.
     """
@@ -87,8 +93,21 @@ def rate_of(background):
     return found["sent"] * 10**9 // found["ns"]
 
 
+def forget_freed():
+    """
+    Have KASAN give back what was freed: it keeps that for a while, and then it
+    counts as allocated.
+    """
+    if " kasan_quarantine_" not in read("/proc/kallsyms"):
+        return
+    for name in ("kmalloc-*", "skbuff*"):
+        for path in glob.glob(f"/sys/kernel/slab/{name}/shrink"):
+            write(path, "1")
+
+
 def slab():
-    """Octets of all objects, live or not, and of large allocations."""
+    """Bytes of all objects, live or not, and of large allocations."""
+    forget_freed()
     lines = [line.split() for line in read("/proc/slabinfo").splitlines()[2:]]
     large = re.search(r"Slab:\s+(\d+)", read("/proc/meminfo"))
     return max(sum(int(words[2]) * int(words[3]) for words in lines),
@@ -107,8 +126,9 @@ def newcomers():
 def first_contact(src, dst):
     """Seconds to the first answer."""
     begin = time.monotonic()
-    wait_until(lambda: ping(src.ns, dst, limit=3), 30, f"an answer of {dst}",
-               interval=0.01)
+    # One that gets lost costs a quarter of what the answer may take.
+    wait_until(lambda: ping(src.ns, dst, limit=slow(0.25)), 30,
+               f"an answer of {dst}", interval=0.01)
     return time.monotonic() - begin
 
 
@@ -201,6 +221,65 @@ def test_denied_lid():
     ping_ok(pair.a.ns, pair.b.v4)
 
 
+def solicitation(pair, lladdr):
+    """An ICMPv6 message that asks for b's address; the kernel sums it up."""
+    return struct.pack(">BBHI", 135, 0, 0, 0) + \
+        socket.inet_pton(socket.AF_INET6, pair.b.v6) + \
+        struct.pack(">BBH", 1, 3, 0) + lladdr
+
+
+def group_address():
+    """The hardware address of a group, of another one each time."""
+    return GROUP + os.urandom(4)
+
+
+def group_count(end):
+    return read(f"/sys/kernel/debug/ipoib/{end.ifname}_mcg").count("GID:")
+
+
+@timeout(90)
+def test_forged_groups():
+    """Peers that claim the addresses of groups: answers join none of these."""
+    pair = ends()
+    v6, count = "fd00::77", 300
+    ip(f"addr add {v6}/64 dev {pair.a.ifname} nodad", ns=pair.a.ns)
+    drop = defer(ip, f"addr del {v6}/64 dev {pair.a.ifname}", ns=pair.a.ns)
+    defer(neigh_flush, pair.b)
+    broadcast = bytes.fromhex(pair.a.read("broadcast").replace(":", ""))
+    ping_ok(pair.a.ns, pair.b.v6)
+    arp = pair.a.ns.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    icmp = pair.a.ns.socket(socket.AF_INET6, socket.SOCK_RAW,
+                            socket.IPPROTO_ICMPV6)
+    groups, before = group_count(pair.b), counters(pair.b)
+    with arp, icmp:
+        with pair.a.ns.inside():
+            arp.bind((pair.a.ifname, 0x0806))
+        icmp.bind((v6, 0))
+        icmp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 255)
+        for number in range(count):
+            spa = f"10.0.0.{100 + number // 2 % 100}"
+            arp.send(broadcast + arp_request(pair, group_address(),
+                                             spa if number % 2 else "0.0.0.0"))
+            icmp.sendto(solicitation(pair, group_address()), (pair.b.v6, 0))
+    settled(pair.b)
+    # What it sends to such a neighbour itself
+    ksft_eq(ping(pair.b.ns, "10.0.0.100", limit=0.2), 0)
+    groups, stats = group_count(pair.b) - groups, counters(pair.b)
+    joins, dropped = (stats[name] - before[name]
+                      for name in ("mcast_joins", "mcast_dropped"))
+    ksft_pr(f"{groups} groups more, {joins} joins, {dropped} answers dropped "
+            f"of {2 * count}")
+    ksft_le(groups, 5, "groups")
+    ksft_le(joins, 5, "joins")
+    # Of each kind some, even if many requests were lost on their way
+    ksft_gt(dropped, count + count // 4, "answers dropped")
+    # What a sends from this address is answered to a group.
+    drop.exec()
+    pair.wait_ping()
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+    ping_ok(pair.a.ns, pair.b.v6, count=3)
+
+
 def path_file(end):
     return f"/sys/kernel/debug/ipoib/{end.ifname}_path"
 
@@ -276,14 +355,19 @@ def test_container_floods():
         send(0)
         wait_until(lambda: path_state(pair.b, peers[0]), 5, "a path")
         raw_flood(child, prefix, PATHS + 500)
-        # One more path of another interface, and its packet waits.
-        send(1)
-        wait_until(lambda: path_state(pair.b, peers[1]), 5, "another path")
-        raw_flood(child, prefix, 50)
         stats, flooded = counters(pair.b), counters(child)
-        ksft_in(path_state(pair.b, peers[1]), ("queued", "query", "backoff"))
+        # Its packet has waited long enough if the flood took long.
+        ksft_in(path_state(pair.b, peers[0]),
+                ("queued", "query", "backoff", "idle"))
+        # One more path of another interface, and its packet waits.  That is
+        # dropped when the SA has not answered for four seconds, so nothing
+        # that takes long comes in between.
+        send(1)
+        raw_flood(child, prefix, 50)
         fault.exec()
         ksft_eq(sinks[1].collect(1, slow(5)), 1, "the packet that waited")
+        # Asked for before the flood, it may be in a long back-off by now.
+        pair.b.port.event("client_reregister")
         wait_until(lambda: send(0) or sinks[0].collect(1, 0.5), 10,
                    "the first path")
     ksft_pr(f"{flooded['path_unresolved']} paths, "
@@ -316,13 +400,13 @@ def sender(pair, addresses, stop):
 @in_groups("scale", "life")
 @timeout(300)
 def test_released_paths():
-    """1000 neighbours come and go while their paths are asked for again."""
+    """500 neighbours come and go while their paths are asked for again."""
     pair = fresh()
     guids = [GUIDS + number for number in range(1, 101)]
     alias_guids(pair.a.port, guids)
     prefix = pair.a.address()[:12]
     batch, addresses = [], []
-    for number in range(1000):
+    for number in range(500):
         lladdr = b"\x80" + struct.pack(">I", 0x100 + number // 100)[1:] + \
             prefix[4:] + struct.pack(">Q", guids[number % 100])
         addresses.append(f"10.0.{100 + number // 250}.{1 + number % 250}")
@@ -342,7 +426,7 @@ def test_released_paths():
         wait_until(lambda: read(path_file(pair.b)).count("valid") >= 100, 60,
                    "100 paths")
         begin, rounds = time.monotonic(), 0
-        while time.monotonic() < begin + 60:
+        while time.monotonic() < begin + 30:
             for mode in ("connected", "datagram"):
                 for _ in range(5):
                     pair.b.port.event("client_reregister")
@@ -358,7 +442,3 @@ def test_released_paths():
     ksft_pr(f"{rounds} rounds")
     neigh_flush(pair.b)
     pair.wait_ping(20)
-
-
-if __name__ == "__main__":
-    main(globals())

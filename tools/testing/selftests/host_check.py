@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The judgement of tools/testing/check, on made-up machines."""
 
 import os
 import tempfile
-from importlib.machinery import SourceFileLoader
 
-from lib import (ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises,
-                 ksft_true, main)
+from lib import ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
 from lib import groups, harness
+import slowness
+from common import TESTING, TESTS, load_program
 
 BOOT = "host"
 
@@ -134,18 +133,18 @@ def test_result_twice():
 
 
 def test_stood_still():
-    """Only a machine whose kernel said nothing at all may be the host's."""
-    path = os.path.join(os.path.dirname(os.path.dirname(
-        os.path.realpath(__file__))), "check")
-    check = SourceFileLoader("check", path).load_module()
+    """Only a machine that has not started a program may be the host's."""
+    check = load_program(os.path.join(TESTING, "check"))
     with tempfile.TemporaryDirectory() as where:
-        ksft_false(check.spoke(where))
+        ksft_false(check.started(where))
         log = os.path.join(where, "console.log")
-        for text, spoke in (("SeaBIOS", False),
-                            ("[    0.000000] Linux version 6.12\n", True)):
+        for text, started in (
+                ("SeaBIOS", False),
+                ("[    0.000000] Linux version 6.12\n", False),
+                ("[    4.734375] Run /init as init process\n", True)):
             with open(log, "w", encoding="ascii") as file:
                 file.write(text)
-            ksft_eq(check.spoke(where), spoke, text)
+            ksft_eq(check.started(where), started, text)
 
 
 def test_case_at():
@@ -293,8 +292,7 @@ def test_longest_prefix():
 
 def test_budgets():
     """Each file has a group, and what a group states fits its budget."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    files = harness.find_files(here)
+    files = harness.find_files(TESTS)
     for file in files:
         for case in file.cases:
             ksft_true(file.groups_of(case), f"{file.name}.{case}: no group")
@@ -317,7 +315,7 @@ def test_estimate():
     ksft_eq(groups.estimate(jobs, "core"),
             groups.BUILD_SECONDS + groups.TAKEN * 2 * one)
     ksft_eq(groups.estimate(jobs, "life"), groups.BUILD_SECONDS +
-            groups.TAKEN * groups.DEBUG * 2 * one)
+            groups.TAKEN * slowness.DEBUG_RUNS * 2 * one)
 
 
 def test_bad_boot():
@@ -330,14 +328,9 @@ def test_bad_boot():
 
 def test_every_file_is_found():
     """The files of this directory have cases, and names that differ."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    files = harness.find_files(here)
+    files = harness.find_files(TESTS)
     ksft_true(len(files) > 10)
     for file in files:
         ksft_true(file.cases, file.name)
         ksft_eq(len(file.cases), len(set(file.cases)), file.name)
         ksft_true(file.doc, f"{file.name} says what it is")
-
-
-if __name__ == "__main__":
-    main(globals())

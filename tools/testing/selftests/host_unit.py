@@ -1,23 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The driver's logic that needs no device, in user space under sanitizers."""
 
 import os
 import subprocess
 
-from lib import Failed, kunit, ksft_pr, main
+from lib import Failed, kunit, ksft_pr
+from common import TESTING, TESTS
 
 BOOT = "host"
 KUNIT = "../../../ipoib_test.c"
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-NAMES = kunit.cases(os.path.join(HERE, KUNIT))
+NAMES = kunit.cases(os.path.join(TESTS, KUNIT))
 
 
 def run():
     """Build and run; an error of the sanitizers ends the program."""
-    done = subprocess.run(["make", "-s", "-C",
-                           os.path.join(HERE, "..", "unit")],
+    done = subprocess.run(["make", "-s", "-C", os.path.join(TESTING, "unit")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", check=False)
     found = kunit.Results(done.stdout)
@@ -29,6 +27,3 @@ def run():
 
 
 kunit.define(globals(), NAMES, run)
-
-if __name__ == "__main__":
-    main(globals())

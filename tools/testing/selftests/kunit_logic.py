@@ -1,21 +1,18 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The cases of host_unit once more, in a kernel that has KUnit."""
 
 import os
 
-from lib import (Failed, Skip, cmd, defer, exists, kunit, ksft_eq, main, read,
-                 slow)
+from lib import Failed, Skip, cmd, defer, exists, kunit, ksft_eq, read, slow
+from common import ROOT, TESTS
 
 BOOT = {"ipoib": "ours", "seconds": 3}
 KUNIT = "../../../ipoib_test.c"
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 MODULE = os.path.join(ROOT, "build", os.uname().release, "ib_ipoib",
                       "ib_ipoib_test.ko")
 SUITES = "/sys/kernel/debug/kunit"
-NAMES = kunit.cases(os.path.join(HERE, KUNIT))
+NAMES = kunit.cases(os.path.join(TESTS, KUNIT))
 
 
 def run():
@@ -35,6 +32,3 @@ def run():
 
 
 kunit.define(globals(), NAMES, run)
-
-if __name__ == "__main__":
-    main(globals())

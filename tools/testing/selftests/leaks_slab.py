@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """After everything: nothing of the module is left in memory.
 
@@ -12,9 +11,9 @@ import re
 
 from lib import (Failed, Flood, Stream, defer, ends, exists, fabric, hca,
                  ifaces, ip, kmsg_since, ksft_eq, ksft_false, ksft_gt, ksft_pr,
-                 load_module, loaded, main, mcast_receiver, mcast_sender,
-                 ping_ok, port, read, sm, tcp_transfer, timeout,
-                 udp_exchange, unload_module, wait_until, write)
+                 load_module, loaded, mcast_receiver, mcast_sender, ping_ok,
+                 port, read, sm, tcp_transfer, timeout, udp_exchange,
+                 unload_module, wait_until, write)
 from lib.ipoib import drop_all, forget
 from lib.teardown import unload_fabric
 from lib.utils import module_range
@@ -114,7 +113,6 @@ def exercise():
         end.port.fault("send_error", 2)
     pair.wait_ping()
     stream = Stream(pair.a, pair.b)
-    defer(stream.abort)
     stream.wait_progress()
     stream.finish()
     fabric.clear_faults()
@@ -252,7 +250,3 @@ def test_fabric_unload():
     ksft_gt(len(live_objects(where, "ibdevsim")), 0, "caches with objects")
     unload_fabric()
     nothing_left(where, "ibdevsim")
-
-
-if __name__ == "__main__":
-    main(globals())

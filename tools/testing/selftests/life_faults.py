@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Whatever fails on an interface's way up is tried again until it is up."""
 
@@ -8,7 +7,7 @@ import threading
 
 from lib import (ROOT, Flood, cmd, defer, ends, ensure_module, exists, fabric,
                  ifaces, ip, ksft_false, ksft_ge, ksft_ne, ksft_pr, ksft_true,
-                 main, neigh_flush, ping, read, sm, tcp_transfer, timeout,
+                 neigh_flush, ping, read, sm, tcp_transfer, timeout,
                  unload_module, wait_until)
 from lib import many
 from lib.child import child_by_ip
@@ -57,7 +56,8 @@ def recovers(pair, limit=30):
     for end in pair:
         # Peers may remember the number of a QP that could not be reset.
         neigh_flush(end)
-    pair.ready(limit)
+        end.wait_carrier(limit)
+    pair.wait_ping(limit)
 
 
 def each_step(pair, what, name, situation, most=STEPS):
@@ -71,6 +71,7 @@ def each_step(pair, what, name, situation, most=STEPS):
         recovers(pair)
         if disarm(pair.a, what, fault):
             break
+    pair.ready()
     ksft_pr(f"{name}: {skip} times {what}")
     return skip
 
@@ -330,7 +331,7 @@ def waits(pid):
         stack = read(f"/proc/{pid}/stack")
     except OSError:
         return False
-    return "ipoib_port_create" in stack and "register_netdev+" in stack
+    return "[ib_ipoib]" in stack and "register_netdev+" in stack
 
 
 def change_while_loading(where, key, talk):
@@ -380,7 +381,3 @@ def test_pkey_before_registered():
             break
         unload_module()
     ksft_true(met, "the moment was met")
-
-
-if __name__ == "__main__":
-    main(globals())

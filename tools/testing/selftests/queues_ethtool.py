@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Transmit queues, channels, rings, moderation: ethtool -l, -g, -c under traffic."""
 
@@ -12,25 +11,30 @@ import struct
 import threading
 import types
 
-from lib import (Flood, Mirror, Skip, Stream, any_ends, defer, ends, fabric,
-                 failslab, flowing, hold, ip, kmsg_since, ksft_eq, ksft_ge,
-                 ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_pr, ksft_true, main,
-                 mcast_receiver, mcast_sender, neigh_flush, now, ping_ok, port, read,
-                 slow, tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib import (Flood, Mirror, Skip, Stream, any_ends, cmd, defer, ends,
+                 fabric, failslab, flowing, hold, kmsg_since, ksft_eq, ksft_ge,
+                 ksft_gt, ksft_in, ksft_le, ksft_lt, ksft_ne, ksft_pr,
+                 ksft_true, mcast_receiver, mcast_sender, need_modules,
+                 neigh_flush, now, ping, ping_ok, port, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib import qstats
-from lib.child import child_by_ip, children
+from lib.child import Children, child_by_ip, children
 from lib.connected import both_connected, conns, counters, set_mode, to_datagram
 from lib.ipoib import iface_of
 from lib.traffic import tcp_many
 from lib.utils import module_range
 
-BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 100, "group": "queues"}
+BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 115, "group": "queues"}
 
 MIB = 1 << 20
 # asm-generic/socket.h
 SO_ATTACH_FILTER, SO_BUSY_POLL, SO_INCOMING_NAPI_ID = 26, 46, 56
 # linux/filter.h
 LOAD, JUMP_EQUAL, RETURN, QUEUE = 0x20, 0x15, 0x06, 0xfffff018
+# bpf() of amd64, and linux/bpf.h: commands, a type of program, operations, and
+# where queue_mapping is in struct __sk_buff
+SYS_BPF, PROG_LOAD, OBJ_PIN, SCHED_CLS = 321, 5, 6, 3
+MOVE, STORE, EXIT, QUEUE_MAPPING = 0xb7, 0x63, 0x95, 12
 
 
 def shown(end, flag):
@@ -59,8 +63,6 @@ def busy(pair):
     """Streams and datagrams both ways, checked when they are finished."""
     streams = [Stream(pair.a, pair.b), Stream(pair.b, pair.a),
                Stream(pair.a, pair.b, address=pair.b.v6)]
-    for stream in streams:
-        defer(stream.abort)
     return streams
 
 
@@ -69,7 +71,7 @@ def all_through(streams):
     for stream in streams:
         before = stream.received
         wait_until(lambda s=stream, b=before: s.received > b + MIB, 30,
-                   "more octets")
+                   "more bytes")
         stream.finish(60)
 
 
@@ -309,11 +311,132 @@ def test_stray_queue():
     ksft_eq(counters(pair.a)["conn_broken"], 0)
 
 
+@timeout(150)
+def test_stray_ipv6():
+    """
+    IPv6 from another queue than that of the connection, which has packets of
+    its own to post: none overtakes them.
+    """
+    pair = both_connected(ends())
+    dev = f"dev {pair.a.ifname}"
+    for end in pair:
+        defer(to_datagram, end)
+        defer(end.set_mtu, end.mtu())
+        end.set_mtu(2000)
+    # What the stack segments comes as a list of packets to be posted together.
+    defer(pair.a.ethtool, "-K tso on")
+    pair.a.ethtool("-K tso off")
+    for queue in range(pair.a.queues()):
+        # The one queue or the other is not the connection's.
+        pair.a.ns.cmd(["tc", *f"qdisc add {dev} clsact".split()])
+        drop = defer(pair.a.ns.cmd, ["tc", *f"qdisc del {dev} clsact".split()])
+        if pair.a.ns.cmd(["tc", *f"filter add {dev} egress protocol ipv6 "
+                          f"matchall action skbedit queue_mapping {queue}"
+                          .split()], fail=False).ret:
+            raise Skip("the kernel has no action skbedit")
+        streams = [Stream(pair.a, pair.b) for _ in range(3)] + \
+            [Stream(pair.a, pair.b, address=pair.b.v6)]
+        with Flood(pair.a, pair.b.v6, 100), \
+                Flood(pair.a, pair.b.v4, 4000, burst=8, gap=0.001):
+            hold(3)
+            all_through(streams)
+        drop.exec()
+    ksft_eq(counters(pair.a)["conn_broken"], 0)
+
+
+def bpf(command, form, *values):
+    """The system call of that name, with these attributes."""
+    attrs = struct.pack(form, *values)
+    held = ctypes.create_string_buffer(attrs, len(attrs))
+    done = ctypes.CDLL(None, use_errno=True).syscall(
+        ctypes.c_long(SYS_BPF), ctypes.c_long(command), held,
+        ctypes.c_long(len(attrs)))
+    if done < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"bpf({command}): {os.strerror(number)}")
+    return done
+
+
+def bpf_files():
+    """A directory for programs, until the end of the case."""
+    where = "/run/ipoib-test-bpf"
+    os.makedirs(where, exist_ok=True)
+    if cmd(["mount", "-t", "bpf", "bpf", where], fail=False).ret:
+        raise Skip("the kernel has no BPF")
+    defer(cmd, ["umount", where])
+    return where
+
+
+def queue_program(where, queue):
+    """The path of a program for a filter that puts packets on that queue."""
+    path = f"{where}/queue{queue}"
+    # Destination, and source << 4, of registers; -1: the class of the filter
+    code = b"".join(struct.pack("BBhi", *each) for each in (
+        (MOVE, 2, 0, queue), (STORE, 1 | 2 << 4, QUEUE_MAPPING, 0),
+        (MOVE, 0, 0, -1), (EXIT, 0, 0, 0)))
+    held = [ctypes.create_string_buffer(each) for each in
+            (code, b"GPL", path.encode())]
+    places = [ctypes.addressof(each) for each in held]
+    program = bpf(PROG_LOAD, "IIQQIIQII", SCHED_CLS, len(code) // 8,
+                  places[0], places[1], 0, 0, 0, 0, 0)
+    try:
+        bpf(OBJ_PIN, "QII", places[2], program, 0)
+    finally:
+        os.close(program)
+    return path
+
+
+def sent_astray(src, dst, path):
+    """
+    The filter in @path looks at all that is sent, when the core has chosen a
+    queue already.  Packets arrive, or are counted as dropped.
+    """
+    dev = f"dev {src.ifname}"
+    src.ns.cmd(["tc", *f"qdisc add {dev} root handle 1: prio".split()])
+    remove = defer(src.ns.cmd, ["tc", *f"qdisc del {dev} root".split()])
+    src.ns.cmd(["tc", *f"filter add {dev} parent 1: protocol all prio 1 bpf "
+                f"object-pinned {path} classid 1:1".split()])
+    before = src.stat("tx_dropped")
+    with Flood(src, dst.v4, 500, burst=8, gap=0.002):
+        came = ping(src.ns, dst.v4, count=3, limit=0.3)
+        wait_until(lambda: came or src.stat("tx_dropped") > before, 10,
+                   "packets come or are counted as dropped")
+    ksft_pr(f"{src}: {src.stat('tx_dropped') - before} packets dropped")
+    remove.exec()
+
+
+@timeout(90)
+def test_queue_of_a_filter():
+    """A filter of the qdisc chooses a queue that is not there: no crash."""
+    need_modules("sch_prio", "cls_bpf")
+    pair = ends()
+    most = tx_queues(pair.a)
+    if most < 2:
+        raise Skip("there is one queue only")
+    where = bpf_files()
+    defer(pair.ready)
+    defer(pair.a.ethtool, f"-L tx {most}", fail=False)
+    pair.a.ethtool("-L tx 1")
+    sent_astray(pair.a, pair.b, queue_program(where, most - 1))
+    pair.wait_ping()
+    pair.a.ethtool(f"-L tx {most}")
+    pair.wait_ping()
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+    # It uses less than it has.
+    both = Children(child_by_ip(pair.a, 0x800b, more="numtxqueues 32"),
+                    child_by_ip(pair.b, 0x800b)).up()
+    ksft_le(tx_queues(both.a), 20)
+    sent_astray(both.a, both.b, queue_program(where, 20))
+    both.ready()
+    ping_ok(both.a.ns, both.b.v4, count=3)
+
+
 # ---- statistics --------------------------------------------------------
 
 
 def totals(end):
-    """What ip -s link shows of packets and octets."""
+    """What ip -s link shows of packets and bytes."""
     return {name: end.stat(name) for name in
             ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes")}
 
@@ -446,6 +569,42 @@ def test_deferred_interrupts():
     ping_ok(pair.b.ns, pair.a.v6)
 
 
+def restart(end):
+    end.set("down")
+    end.up()
+
+
+@timeout(120)
+def test_deferred_interrupts_down():
+    """Changes do not wait for the next poll, which is 20 seconds away."""
+    pair = ends()
+    end = pair.a
+    most, ring = tx_queues(end), shown(end, "-g")["tx"]
+    defer(pair.ready)
+    defer(end.ethtool, f"-G tx {ring}", fail=False)
+    defer(end.ethtool, f"-L tx {most}", fail=False)
+    # Else the timer would have to run out, when the files are as before.
+    defer(restart, end)
+    setting(end, "napi_defer_hard_irqs", 100)
+    setting(end, "gro_flush_timeout", 20 * 10**9)
+
+    def quick(what, act, *args):
+        # The first packet that comes starts the timer; others wait for it.
+        ping(end.ns, pair.b.v4, limit=0.3)
+        begin = now()
+        act(*args)
+        took = now() - begin
+        ksft_pr(f"{what}: {took * 1000:.0f} ms")
+        ksft_lt(took, slow(4), what)
+
+    quick("down", end.set, "down")
+    quick("up", end.up)
+    for words in ("-L tx 1", f"-L tx {most}",
+                  f"-G tx {1024 if ring < 1024 else 512}", f"-G tx {ring}"):
+        end.wait_carrier()
+        quick(words, end.ethtool, words)
+
+
 def netstat(end, name):
     """A counter of the host's stack."""
     with end.ns.inside():
@@ -504,7 +663,7 @@ def test_send_ring_under_traffic():
         for stream in streams:
             mark = stream.received
             wait_until(lambda s=stream, m=mark: s.received > m + MIB // 2, 30,
-                       "octets after it")
+                       "bytes after it")
     all_through(streams)
 
 
@@ -809,7 +968,3 @@ def test_allocations_fail():
     end.ethtool("-G tx 128")
     end.ethtool(f"-L tx {os.cpu_count()}", fail=False)
     pair.ready()
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,13 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """What the driver sends, as Wireshark's dissectors read it."""
 
 import collections
 
-from lib import (Mirror, cmd, ends, ksft_eq, ksft_ge, ksft_gt, main,
-                 mcast_receiver, mcast_sender, neigh_flush, ping_ok, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until)
-from lib.traffic import udp_send
+from lib import (Mirror, cmd, ends, ksft_eq, ksft_ge, ksft_gt, mcast_flow,
+                 neigh_flush, ping_ok, slow, tcp_transfer, timeout,
+                 udp_exchange)
 
 BOOT = {"hcas": 2, "seconds": 25}
 
@@ -17,14 +15,7 @@ def test_dissectors():
     """Nothing is malformed, every checksum is right."""
     pair = ends()
     path = "/run/dissect.pcap"
-    group = "239.30.0.1"
-    with mcast_receiver(pair.b, group) as sink, \
-            mcast_sender(pair.a, group) as sock:
-        def flows():
-            udp_send(sock, (group, sink.port), 1, 300)
-            return sink.drain()
-
-        wait_until(flows, 10, "multicast", interval=0.2)
+    with mcast_flow(pair.a, pair.b, "239.30.0.1", 300) as (_, flows):
         with Mirror(pair.b.port) as mirror:
             for end in pair:
                 neigh_flush(end)
@@ -59,7 +50,3 @@ def test_dissectors():
             value for row in rows for value in row[column].split(",") if value)
         ksft_eq(found["0"], 0, f"{name} checksums that are bad")
         ksft_gt(found["1"], 0, f"{name} checksums that are good: {found}")
-
-
-if __name__ == "__main__":
-    main(globals())

@@ -1,11 +1,10 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """A link with a traffic class: the SA is asked for paths of that class."""
 
 import re
 import struct
 
-from lib import Mirror, ends, ksft_eq, ksft_ge, main, ping_ok, sa_query
+from lib import Mirror, ends, ksft_eq, ksft_ge, ping_ok, sa_query
 
 TCLASS = 0x20
 BOOT = {"hcas": 2, "seconds": 20, "ipoib": "ours", "partitions":
@@ -50,7 +49,3 @@ def test_path_query():
     ksft_ge(len(mine), 1, "queries for the peer")
     ksft_eq(set(mine), {TCLASS})
     ping_ok(pair.a.ns, pair.b.v4, count=3)
-
-
-if __name__ == "__main__":
-    main(globals())

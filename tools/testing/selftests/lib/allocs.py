@@ -54,7 +54,7 @@ class Allocations(Tracer):
 
     @staticmethod
     def event(fields):
-        """(identity, octets) of what an event is about."""
+        """(identity, bytes) of what an event is about."""
         if "pfn" in fields:
             return ("page", fields["pfn"]), PAGE << int(fields.get("order", 0))
         return ("object", fields["ptr"]), int(fields.get("bytes_alloc", 0))
@@ -105,7 +105,7 @@ class Allocations(Tracer):
             self.live[identity] = octets, site
 
     def by_site(self):
-        """{site: (objects, octets)}"""
+        """{site: (objects, bytes)}"""
         sites = {}
         for octets, site in self.live.values():
             number, total = sites.get(site, (0, 0))

@@ -18,7 +18,7 @@ class Packet:
         self.proto, self.kind, self.data = proto, kind, data
 
     def __repr__(self):
-        return f"<{self.kind} {self.proto:#06x} {len(self.data)} octets>"
+        return f"<{self.kind} {self.proto:#06x} {len(self.data)} bytes>"
 
 
 class Capture:
@@ -119,7 +119,7 @@ class IbPacket:
 
     def __repr__(self):
         return (f"<IB slid {self.slid} dlid {self.dlid} dqpn {self.dqpn:#x} "
-                f"{len(self.payload)} octets>")
+                f"{len(self.payload)} bytes>")
 
 
 class Mirror:
@@ -151,7 +151,7 @@ class Mirror:
 
 
 def pcap_records(data):
-    """(link type, [(seconds, nanoseconds, octets)]) of a pcap stream."""
+    """(link type, [(seconds, nanoseconds, bytes)]) of a pcap stream."""
     order = "<" if data[1:4] in (b"\xc3\xb2\xa1", b"\x3c\xb2\xa1") else ">"
     scale = 1 if b"\x3c\xb2" in data[:4] or b"\xb2\x3c" in data[:4] else 1000
     at, found = 24, []

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from .ksft import Failed, defer, ksft_pr
+from .ksft import Failed, defer, ksft_eq, ksft_pr
 from .utils import (cmd, exists, pids_of, read, read_int, slow,
                     wait_until, write)
 
@@ -17,7 +17,7 @@ SM_START = "/run/sm-start"
 
 # Knobs that a case may have left on; back to 0 whenever ends are set up.
 FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
-          "recv_post_error", "send_post_error", "create_error",
+          "rc_send_error", "recv_post_error", "send_post_error", "create_error",
           "create_skip", "modify_error", "modify_skip", "map_error",
           "map_skip", "attach_error", "ah_delay_us", "create_delay_ms",
           "destroy_delay_ms", "reset_delay_ms", "wedged", "wedged_special",
@@ -126,6 +126,11 @@ class Port:
         """The counters that only a driver's mistakes move."""
         table = self.counters()
         return {name: table[name] for name in STRICT}
+
+    def no_mistakes(self):
+        """None of them has moved."""
+        found = self.strict()
+        ksft_eq(found, dict.fromkeys(found, 0), f"mistakes on {self}")
 
 
 class Hca:

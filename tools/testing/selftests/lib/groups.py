@@ -12,24 +12,25 @@ name its own with @in_groups("scale").
 
 import collections
 
+import slowness
+
 # What a budget is for: machines at a time, and seconds to build first.
 AT_ONCE = 2
 BUILD_SECONDS = 60
 # What files state is what they take at most; of the sum, a run of everything on
 # two CPUs took so much ("check --times" says it of each file).
 TAKEN = 0.62
-# How many times longer machines of the debug kernel take, as measured
-DEBUG = 6.2
 
 Group = collections.namedtuple("Group", "minutes slower about")
 
 # minutes: the budget, on 2 CPUs; slower: of a kernel so many times slower
 GROUPS = {
     "core": Group(20, 1, "what every change has to pass: make check"),
-    "life": Group(30, DEBUG, "life cycle, teardown, faults: DEBUG=1"),
+    "life": Group(30, slowness.DEBUG_RUNS, "life cycle, teardown, faults: DEBUG=1"),
     "fabric": Group(10, 1, "the simulated fabric itself"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
-    "scale": Group(30, 1, "many HCAs, peers, children; long random sequences"),
+    "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
+                   "leaks"),
     "offload": Group(15, 1, "checksums, segmentation, who forwards them"),
     "wire": Group(10, 1, "packets that no decent peer sends"),
     "interop": Group(15, 1, "beside and against the distribution's module"),
@@ -64,18 +65,14 @@ BY_PREFIX = {
     # The kernel of the core has no fault injection.
     "faults_memory": ("life",),
     "flood": ("core", "scale"),
-    "fuzz": ("wire",),
     "host": ("core", "tools"),
     "interop": ("core", "interop"),
     "kunit": ("core", "tools", "life"),
-    "leaks": ("life",),
+    # On the debug kernel each teardown looks for leaks.
+    "leaks": ("scale",),
     "life": ("life",),
-    "limits": ("core", "scale"),
-    "netlink": ("core", "children"),
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
-    "scale": ("scale",),
-    "traffic": ("core", "offload"),
     "wire": ("core", "wire"),
 }
 

@@ -55,9 +55,7 @@ class TestFile:
         with open(path, encoding="utf-8") as file:
             tree = ast.parse(file.read(), path)
         self.doc = (ast.get_docstring(tree) or "").split("\n")[0]
-        self.cases = [node.name for node in tree.body
-                      if isinstance(node, ast.FunctionDef) and
-                      node.name.startswith("test_")]
+        self.cases = []
         self.boot = dict(BOOT_DEFAULTS)
         self.host = False
         self.kunit = False
@@ -65,11 +63,16 @@ class TestFile:
         self.own_groups = {}    # of cases that name theirs
         self.known = []         # (case, mark, reason): see KNOWN_MARKS
         for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and \
+               node.name.startswith("test_"):
+                self.cases.append(node.name)
             if not isinstance(node, ast.Assign):
                 continue
             name = getattr(node.targets[0], "id", "")
             if name == "BOOT":
                 self._set_boot(ast.literal_eval(node.value))
+            elif name == "CASES":
+                self.cases += [key.value for key in node.value.keys]
             elif name == "KUNIT":
                 self.kunit = True
                 self.cases += kunit.cases(os.path.join(
@@ -298,8 +301,8 @@ class Reader:
     one result, whatever the machine does.
     """
 
-    def __init__(self, tally, expected, prefix=""):
-        self.tally, self.prefix = tally, prefix
+    def __init__(self, tally, expected):
+        self.tally = tally
         self.left = list(expected)
         self.done = []
         self.running = None
@@ -322,12 +325,12 @@ class Reader:
             verdict, name, directive = found.groups()
             if name not in self.left:
                 self.strange.append(name)
-                self.tally.case(False, self.prefix + name, "",
+                self.tally.case(False, name, "",
                                 ["a result nobody expected", *self.remarks])
             else:
                 self.left.remove(name)
                 self.done.append(name)
-                self.tally.case(verdict == "ok", self.prefix + name,
+                self.tally.case(verdict == "ok", name,
                                 directive or "", self.remarks)
             self.running, self.remarks = None, []
             return
@@ -349,7 +352,7 @@ class Reader:
                        if r[0] not in (self.running, None)]
             name = self.running
             self.left.remove(name)
-            self.tally.case(False, self.prefix + name, "", [
+            self.tally.case(False, name, "", [
                 *self.remarks, *_lines(why),
                 f"the machine ended (status {status}) while this ran"])
             self.done.append(name)
@@ -358,21 +361,20 @@ class Reader:
             status_explained = False
         for case, text in reports:
             where = case or "boot"
-            self.tally.case(False, f"{self.prefix}{where}:kernel-log", "",
+            self.tally.case(False, f"{where}:kernel-log", "",
                             _lines([text]))
             status_explained = True
         left, self.left = self.left, []
         if left and (last_try or not self.done):
             for name in left:
-                self.tally.case(False, self.prefix + name, "", [
+                self.tally.case(False, name, "", [
                     *self.remarks[-20:],
                     f"did not run: the machine ended (status {status})"])
                 self.remarks = []
             return []
-        bad = {*self.tally.failures} & {
-            *self.done, *(self.prefix + n for n in self.done)} or self.strange
+        bad = {*self.tally.failures} & {*self.done} or self.strange
         if status and not left and not status_explained and not bad:
-            self.tally.case(False, f"{self.prefix}boot", "", [
+            self.tally.case(False, "boot", "", [
                 *self.remarks[-20:], f"the machine ended with status {status} "
                 "although every case passed"])
         return left

@@ -48,10 +48,6 @@ def ensure_module():
         load_module()
 
 
-def other_module_loaded():
-    return loaded("ib_ipoib_interop")
-
-
 # ---- interfaces --------------------------------------------------------
 
 
@@ -391,6 +387,18 @@ def forget(pair):
 def ends(first=0, second=1):
     """Hosts h1 and h2 on the first ports of two HCAs."""
     return any_ends(hca(first).port(), hca(second).port())
+
+
+def ends_with(hcas=(2, 3), **caps):
+    """Hosts h3 and h4 on new HCAs of that kind, until the end of the case."""
+    for number in hcas:
+        fabric.add_hca(number, **caps)
+    return any_ends(hca(2).port(), hca(3).port(), ("h3", "h4"), 3, keep=False)
+
+
+def plain_ends(**caps):
+    """The same on HCAs that neither cut packets nor know checksums."""
+    return ends_with(**{"csum": 0, "lso": 0, **caps})
 
 
 def drop_all():

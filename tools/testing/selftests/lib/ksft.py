@@ -11,10 +11,11 @@ import contextlib
 import functools
 import os
 import signal
-import sys
 import time
 import traceback
 import types
+
+import slowness
 
 
 class Failed(Exception):
@@ -23,10 +24,6 @@ class Failed(Exception):
 
 class Skip(Exception):
     """The case cannot run here; the text says what is missing."""
-
-
-class ExpectedFailure(Exception):
-    """The case found what is known to be so."""
 
 
 class SetupFailed(Exception):
@@ -40,10 +37,6 @@ class CaseTimeout(Failed):
 _deferred = []
 _running = [None]
 _results = {"pass": 0, "fail": 0, "skip": 0}
-
-
-def _slow():
-    return float(os.environ.get("TCG_SLOW", "1") or 1)
 
 
 # ---- checks ------------------------------------------------------------
@@ -152,13 +145,6 @@ def defer(func, *args, **kwargs):
     entry = _Deferred(func, args, kwargs)
     _deferred.append(entry)
     return entry
-
-
-def defer_ctx(manager):
-    """Enter a context now, leave it at the end of the case."""
-    value = manager.__enter__()
-    defer(manager.__exit__, None, None, None)
-    return value
 
 
 def _flush_deferred():
@@ -274,7 +260,7 @@ def _run_one(func):
     xfail = getattr(func, "ksft_xfail", None)
     if module_kind() != "stock":
         xfail = None
-    limit = getattr(func, "ksft_timeout", 60) * max(1, _slow() / 4)
+    limit = getattr(func, "ksft_timeout", 60) * slowness.cases()
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(int(limit))
     try:
@@ -283,8 +269,6 @@ def _run_one(func):
             remarks.append(f"expected to fail, but passed ({xfail})")
     except Skip as skip:
         directive = f"SKIP {skip}"
-    except ExpectedFailure as known:
-        directive = f"XFAIL {known}"
     except Failed as error:
         remarks += _explain(error) + [str(error)]
         if xfail:
@@ -354,22 +338,18 @@ def cases_of(namespace):
     return sorted(found, key=line)
 
 
+def define(namespace, cases, act):
+    """
+    Make cases of a table, CASES: @act is called with what stands behind the name
+    of the case.  Marks of @act are those of all of them.
+    """
+    for name, value in cases.items():
+        @functools.wraps(act)
+        def case(value=value):
+            act(value)
+        namespace[name] = case
+
+
 def failures():
     """How many cases failed so far."""
     return _results["fail"]
-
-
-def main(namespace):
-    """Run the cases of a test file that was started as a program."""
-    cases = cases_of(namespace)
-    wanted = sys.argv[1:]
-    if wanted:
-        exact = [c for c in cases if c[0] in wanted]
-        cases = exact or [c for c in cases if any(w in c[0] for w in wanted)]
-    stem = os.path.splitext(os.path.basename(sys.argv[0]))[0]
-    print("KTAP version 1")
-    print(f"1..{len(cases)}", flush=True)
-    run_cases(cases, prefix=stem + ".")
-    from . import netns  # pylint: disable=import-outside-toplevel
-    netns.cleanup_all()
-    sys.exit(1 if _results["fail"] else 0)

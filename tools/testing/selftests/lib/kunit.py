@@ -7,6 +7,7 @@ source; define() makes functions of them.
 
 import re
 
+from . import ksft
 from .ksft import Failed, Skip, ksft_pr
 
 
@@ -67,7 +68,5 @@ def define(namespace, names, run):
             raise done[0].with_traceback(None)
         return done[0]
 
-    for name in names:
-        def case(name=name):
-            results().check(name)
-        namespace[name] = case
+    ksft.define(namespace, {name: name for name in names},
+                lambda name: results().check(name))

@@ -152,7 +152,7 @@ class Load:
                              f"{list(self.received)} received")
             time.sleep(0.05)
         if list(self.sent) != list(self.received):
-            raise Failed(f"{list(self.sent)} octets sent, "
+            raise Failed(f"{list(self.sent)} bytes sent, "
                          f"{list(self.received)} received")
 
     def abort(self):

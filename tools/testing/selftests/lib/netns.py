@@ -14,7 +14,7 @@ import socket
 import threading
 
 from .ksft import Failed
-from .utils import cmd, exists, ip, read, wait_until, write
+from .utils import cmd, exists, ip, read, write
 
 CLONE_NEWNET = 0x40000000
 MNT_DETACH = 2
@@ -141,10 +141,3 @@ def cleanup_all():
 
 def known():
     return dict(_known)
-
-
-def wait_gone(names, limit=5):
-    """Wait until none of the interfaces @names is in the first namespace."""
-    wait_until(lambda: not any(exists(f"/sys/class/net/{name}")
-                               for name in names),
-               limit, f"interfaces {names} gone")

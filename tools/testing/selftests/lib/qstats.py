@@ -21,7 +21,7 @@ TYPES = ("rx", "tx")
 
 
 def attrs(data):
-    """{number: octets}"""
+    """{number: bytes}"""
     found = {}
     while len(data) >= 4:
         size, kind = struct.unpack_from("HH", data)
@@ -33,7 +33,7 @@ def attrs(data):
 
 
 def number(data):
-    """Of four octets or of eight."""
+    """Of four bytes or of eight."""
     return int.from_bytes(data, "little")
 
 

@@ -25,7 +25,7 @@ ANSWERS = {SET: 0x81, DELETE: 0x95}
 GUID_INFO_RECORD = 0x30
 GUIDS_IN_BLOCK = 8
 
-# MAD, RMPP and SA headers with 200 octets of data
+# MAD, RMPP and SA headers with 200 bytes of data
 MAD = struct.Struct(">BBBBHHQHHI12xQHHQ200s")
 # GUIDInfoRecord: LID, block, GUIDs
 RECORD = struct.Struct(">HBB4x8Q")

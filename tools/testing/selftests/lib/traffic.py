@@ -4,6 +4,7 @@
 Everything runs in threads of the test's own process; see netns.py.
 """
 
+import contextlib
 import os
 import socket
 import struct
@@ -46,7 +47,7 @@ def _addr(address, port, scope=0):
 def ping(space, address, size=56, count=1, limit=1.0, df=False, iface=None,
          gap=0.0):
     """
-    Send @count echo requests of @size octets from a namespace, each after the
+    Send @count echo requests of @size bytes from a namespace, each after the
     answer to the one before or @limit seconds; the number of right answers.
     """
     global _sequence  # pylint: disable=global-statement
@@ -95,7 +96,7 @@ def ping(space, address, size=56, count=1, limit=1.0, df=False, iface=None,
                 kind, _, _, _, seq = struct.unpack(">BBHHH", answer[:8])
                 if kind == (129 if six else 0) and seq == _sequence:
                     if answer[8:] != body:
-                        raise Failed(f"echo of {size} octets from {address} "
+                        raise Failed(f"echo of {size} bytes from {address} "
                                      "came back changed")
                     good += 1
                     break
@@ -110,7 +111,7 @@ def ping_ok(space, address, size=56, count=1, limit=None, df=False,
     limit = slow(1) if limit is None else limit
     got = ping(space, address, size, count, limit, df, iface)
     if got != count:
-        raise Failed(f"{count - got} of {count} pings of {size} octets from "
+        raise Failed(f"{count - got} of {count} pings of {size} bytes from "
                      f"{space} to {address} were lost")
 
 
@@ -119,10 +120,16 @@ def neigh_flush(end, address=None):
     what = f"neigh flush dev {end.ifname}"
     if address:
         what += f" to {address}"
-    done = ip(what, ns=end.ns, fail=False)
-    # Where traffic makes new ones meanwhile, those that were are gone.
-    if done.ret and "Flush not complete" not in done.stdout + done.stderr:
-        raise Failed(f"ip {what}: {done.stderr}")
+    for _ in range(20):
+        done = ip(what, ns=end.ns, fail=False)
+        # Where traffic makes new ones meanwhile, those that were are gone.
+        if not done.ret or "Flush not complete" in done.stdout + done.stderr:
+            return
+        # The kernel removed one between being listed and being deleted; ip
+        # leaves the rest alone then.
+        if "No such file or directory" not in done.stderr:
+            break
+    raise Failed(f"ip {what}: {done.stderr}")
 
 
 # ---- TCP ---------------------------------------------------------------
@@ -130,8 +137,8 @@ def neigh_flush(end, address=None):
 
 class Stream:
     """
-    A TCP connection that carries data one way until it is stopped.  Both
-    sides keep a running checksum; finish() compares them.
+    A TCP connection that carries data one way until it is stopped, or the case
+    ends.  Both sides keep a running checksum; finish() compares them.
     """
 
     def __init__(self, src, dst, address=None, total=None, rate=None,
@@ -177,6 +184,7 @@ class Stream:
                          threading.Thread(target=self._receive, daemon=True)]
         for thread in self._threads:
             thread.start()
+        self._deferred = defer(self.abort)
 
     def _send(self):
         try:
@@ -231,7 +239,7 @@ class Stream:
                 raise Failed(f"TCP to {self.address} broke: {self.error}")
             if time.monotonic() > end:
                 raise Failed(f"TCP to {self.address} stands still: "
-                             f"{self.received - start} octets in {limit} s")
+                             f"{self.received - start} bytes in {limit} s")
             time.sleep(0.02)
         return time.monotonic() - begin
 
@@ -248,16 +256,17 @@ class Stream:
         if self.error:
             raise Failed(f"TCP to {self.address}: {self.error}")
         if alive:
-            raise Failed(f"TCP to {self.address}: {received} of {sent} octets "
+            raise Failed(f"TCP to {self.address}: {received} of {sent} bytes "
                          f"arrived in {limit} s")
         if sent != received or self.sent_sum != self.received_sum:
-            raise Failed(f"TCP to {self.address}: {sent} octets sent, "
+            raise Failed(f"TCP to {self.address}: {sent} bytes sent, "
                          f"{received} received, checksums "
                          f"{self.sent_sum:#x} {self.received_sum:#x}")
         return received / max(1e-6, self.end - self.begin)
 
     def abort(self):
         """End it without a look at the data."""
+        self._deferred.cancel()
         self._abort = True
         self._stop.set()
         for thread in self._threads:
@@ -273,7 +282,7 @@ class Stream:
 
 
 def tcp_transfer(src, dst, octets=4 << 20, address=None, limit=60, **kwargs):
-    """Move @octets over one TCP connection and verify them; octets/s."""
+    """Move @bytes over one TCP connection and verify them; bytes/s."""
     return Stream(src, dst, address, total=octets, **kwargs).finish(limit)
 
 
@@ -282,9 +291,16 @@ def tcp_many(pair, octets, count=16):
     streams = []
     for number in range(count):
         src, dst = (pair.a, pair.b) if number % 2 else (pair.b, pair.a)
-        stream = Stream(src, dst, total=octets)
-        defer(stream.abort)
-        streams.append(stream)
+        streams.append(Stream(src, dst, total=octets))
+    for stream in streams:
+        stream.finish(60)
+
+
+def tcp_both_ways(pair, octets):
+    """Both ways at once, in both families."""
+    streams = [Stream(src, dst, address, total=octets)
+               for src, dst in ((pair.a, pair.b), (pair.b, pair.a))
+               for address in (dst.v4, dst.v6)]
     for stream in streams:
         stream.finish(60)
 
@@ -535,6 +551,27 @@ def mcast_send(end, group, sink, count, size=200, gap=0.0, first=0):
     with mcast_sender(end, group) as sock:
         return udp_send(sock, (group, sink.port), count, size, gap=gap,
                         first=first)
+
+
+@contextlib.contextmanager
+def mcast_flow(src, dst, group, size=100, limit=10):
+    """
+    A group that @dst is a member of, when a datagram of @src has come: its sink,
+    and a function that sends one more and takes what is there.
+    """
+    with mcast_receiver(dst, group) as sink, mcast_sender(src, group) as sock:
+        def flows():
+            udp_send(sock, (group, sink.port), 1, size)
+            return sink.drain()
+
+        wait_until(flows, limit, f"{group} from {src}", interval=0.2)
+        yield sink, flows
+
+
+def mcast_passes(*args, **kwargs):
+    """A datagram comes, as mcast_flow() has it."""
+    with mcast_flow(*args, **kwargs):
+        pass
 
 
 def mcast_start(end, group, sink):

@@ -3,11 +3,13 @@
 
 import fcntl
 import glob
+import itertools
 import os
 import select
+import signal
 import struct
 
-from .ksft import Failed
+from .ksft import Failed, defer
 from .utils import read
 
 REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
@@ -16,6 +18,7 @@ GSI_QKEY = 0x80010000
 # ib_user_mad_hdr
 HEAD = struct.Struct("=IIIII4s4s2sBBBBBB16s4sH6x")
 MAD_SIZE = 256
+PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
 
 
 def umad_of(port):
@@ -57,3 +60,25 @@ class Agent:
             return None
         answer = os.read(self.fd, HEAD.size + MAD_SIZE)
         return HEAD.unpack_from(answer)[1], answer[HEAD.size:]
+
+
+def ask_counters(port, lid):
+    """A process that asks for another port's counters until the case ends."""
+    mad = struct.Struct(">BBBB4xQHHI232s")
+    # PortCounters begins at byte 64: the port selected is its second.
+    data = bytes(41) + b"\1" + bytes(190)
+    pid = os.fork()
+    if not pid:
+        try:
+            with Agent(port, PERF_MGMT, PERF_VERSION) as agent:
+                for tid in itertools.count(1):
+                    agent.send(lid, mad.pack(1, PERF_MGMT, PERF_VERSION, GET,
+                                             tid, PORT_COUNTERS, 0, 0, data))
+        finally:
+            os._exit(1)     # pylint: disable=protected-access
+
+    def stop():
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    return defer(stop)

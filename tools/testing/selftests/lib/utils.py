@@ -9,12 +9,14 @@ import signal
 import subprocess
 import time
 
-from .ksft import Failed, module_kind
+import slowness
+
+from .ksft import Failed, Skip, module_kind
 
 
 def slow(seconds):
     """@seconds on real hardware, in seconds of this machine."""
-    return seconds * max(1.0, float(os.environ.get("TCG_SLOW", "1") or 1) / 2)
+    return seconds * slowness.waits()
 
 
 def now():
@@ -147,6 +149,13 @@ class bkg:  # pylint: disable=invalid-name
         self.stop()
 
 
+def need_modules(*modules):
+    """Skip the case unless these modules, each with its words, can be loaded."""
+    for words in modules:
+        if cmd(["modprobe", "-q", *words.split()], fail=False).ret:
+            raise Skip(f"the kernel has no {words.split()[0]}")
+
+
 def ip(args, ns=None, json_out=False, fail=True, timeout=None):
     """iproute2's ip; with @json_out the decoded answer."""
     argv = ["ip"]
@@ -215,13 +224,6 @@ def stagger(number, step=0.01):
     meets different states of what is on its way.
     """
     time.sleep(number * step)
-
-
-def rtnl_exclusive_free(limit):
-    """Seconds until somebody else gets the rtnl lock; fails after @limit."""
-    begin = time.monotonic()
-    cmd(["ip", "link", "set", "lo", "up"], timeout=limit)
-    return time.monotonic() - begin
 
 
 # ---- kernel log --------------------------------------------------------
