@@ -6,8 +6,8 @@ import os
 from lib import (Flood, Netns, ROOT, Stream, bkg, cmd, defer, ends, exists,
                  fabric, ip, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
                  ksft_ne, ksft_not_in, ksft_true, ours_differs, ours_only,
-                 ping, ping_ok, read, slow, sm, tcp_transfer, timeout,
-                 udp_exchange, wait_until)
+                 ping, ping_ok, read, settled, slow, sm, tcp_transfer,
+                 timeout, udp_exchange, wait_until)
 from lib.child import (Child, Children, add_link, address_with, child_by_ip,
                        child_by_sysfs, children, names_in, set_address)
 
@@ -226,6 +226,8 @@ def test_statistics():
     before = [c.stat("rx_packets") for c in (pair.b, both.b, other.b)]
     got = udp_exchange(both.a, both.b, 200, 500)
     ksft_eq(len(got.seen), 200)
+    # A packet is counted after it was handed to the stack.
+    settled(pair.b, both.b, other.b)
     after = [c.stat("rx_packets") for c in (pair.b, both.b, other.b)]
     ksft_ge(after[1] - before[1], 200)
     ksft_le(after[0] - before[0], 40, "the parent's")
