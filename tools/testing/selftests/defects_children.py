@@ -2,6 +2,7 @@
 """Defects of the in-tree module's children; ours must not have them."""
 
 import errno
+import statistics
 import threading
 
 from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, ip, ksft_eq,
@@ -41,14 +42,16 @@ def test_time():
     talk = Rtnl(pair.a.ns)
     defer(talk.close)
     took = {"dummy": [], "child": []}
-    for _ in range(5):
+    # One after the other: what the machine does beside it adds to both.
+    for _ in range(40):
         for kind, parent in (("dummy", 0), ("child", pair.a.ifindex())):
-            took[kind].append(many.make(talk, 10, parent))
+            took[kind].append(1000 * many.make(talk, 1, parent))
             many.delete(talk)
-    best = {kind: min(times) / 10 * 1000 for kind, times in took.items()}
-    ksft_pr(f"milliseconds: {best}")
+    usual = {kind: statistics.median(times) for kind, times in took.items()}
+    least = {kind: min(times) for kind, times in took.items()}
+    ksft_pr(f"milliseconds: median {usual}, least {least}")
     # As a rule 1.3 times of it; the in-tree module needs 3.5 times or more.
-    ksft_lt(best["child"], 2.5 * best["dummy"], "milliseconds for a child")
+    ksft_lt(least["child"], 2.5 * least["dummy"], "milliseconds for a child")
 
 
 @fixed_in_ours("it is made in the first namespace")
