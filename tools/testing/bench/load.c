@@ -181,7 +181,7 @@ static void udp_pair(char **arg, size_t size, int room, int *tx, int *rx)
 	socklen_t len = parse_address(arg[2], UDP_PORT, &to);
 
 	if (!size || size > MAX_SIZE - 100)
-		errx(1, "datagrams of %zu octets?", size);
+		errx(1, "datagrams of %zu bytes?", size);
 	batch_init(&tx_batch, size);
 	batch_init(&rx_batch, size);
 	enter(arg[1]);

@@ -160,7 +160,7 @@ def test_forged_addresses():
             f"first answer to a new peer after {took['asks']:.3f} s, "
             f"of a new peer after {took['asked']:.3f} s")
     ksft_true(asked.carrier())
-    ksft_le(most, MEMORY, "octets")
+    ksft_le(most, MEMORY, "bytes")
     for name, seconds in took.items():
         ksft_le(seconds, slow(1), f"seconds, {name}")
     ksft_gt(stats["path_evicted"], 0)
