@@ -64,8 +64,7 @@ def instructions_when_idle(seconds):
 
 def load(module):
     """The index of the interface."""
-    argv = ['modprobe', 'ib_ipoib'] if module == 'stock' else ['insmod', module]
-    subprocess.run(argv, check=True)
+    pair.load_module(module)
     pair.wait('the interface', lambda: os.path.exists('/sys/class/net/ib0'))
     subprocess.run(['ip', 'link', 'set', 'ib0', 'up'], check=True)
     pair.wait('a carrier', lambda: carrier('ib0'))
@@ -130,7 +129,6 @@ def main(argv):
     whom, modules = pair.whom(a.who)
     write('/proc/sys/net/core/default_qdisc', 'pfifo')
     subprocess.run(['modprobe', 'dummy', 'numdummies=0'], check=True)
-    subprocess.run(['modprobe', '-a', 'ib_core', 'ib_cm'], check=True)
     talk = Rtnl(ROOT)
     results = {kind: {} for kind in ('dummy', *whom)}
     for number in range(a.rounds + 1):

@@ -83,11 +83,6 @@ while True:
 """
 
 
-def load(module, params):
-    argv = ['modprobe', 'ib_ipoib'] if module == 'stock' else ['insmod', module]
-    subprocess.run(argv + params, check=True)
-
-
 def connected(end):
     """Into connected mode; the distribution's may have to be asked again."""
     def there():
@@ -121,7 +116,7 @@ class Hosts:
         for each in self.hcas:
             each.plug(**caps)
         sm.sweep()
-        load(module, list(params))
+        pair.load_module(module, *params)
         self.ends = [End(f'h{number}', each.port(), number + 1, 0)
                      for number, each in enumerate(self.hcas)]
         for end in self.ends:

@@ -107,23 +107,27 @@ def namespaces(*pairs):
             sh('ip', 'netns', 'del', ns, check=False)
 
 
+def load_module(module, *params):
+    """Load the distribution's driver ("stock"), or ours by its file."""
+    if module == 'stock':
+        sh('modprobe', 'ib_ipoib', *params)
+        return
+    sh('modprobe', '-a', 'ib_core', 'ib_cm')    # insmod loads no others
+    sh('insmod', module, *params)
+
+
 def load(kind, modules, count=2):
     """
     Load the driver of that kind: the distribution's (stock), one by its file,
     or "mixed", the distribution's on the first HCA and ours on the second
     ("mixed-base": the base).  The interfaces.
     """
-    if kind in modules:
-        sh('modprobe', '-a', 'ib_core', 'ib_cm')
-        sh('insmod', modules[kind])
-    else:
-        sh('modprobe', 'ib_ipoib')
+    load_module(modules.get(kind, 'stock'))
     names = [f'ib{n}' for n in range(count)]
     if kind not in MIXED:
         wait('the interfaces', lambda: set(names) <= set(links()))
         return names
-    sh('modprobe', 'ib_cm')
-    sh('insmod', modules[MIXED[kind]], 'ignore_devices=ibdevsim0')
+    load_module(modules[MIXED[kind]], 'ignore_devices=ibdevsim0')
     wait('the interfaces', lambda: 'ipoib_interop' in links().values())
     return ['ib0', *(name for name, kind in links().items()
                      if kind == 'ipoib_interop')]
