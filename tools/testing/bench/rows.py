@@ -165,10 +165,12 @@ class Figures:
     """
     Samples by figure and by whom they are of; @expected are pairs of the two that
     the machines were to measure, @unable those that the base is too old for.
+    @further are samples of a second machine, of figures that seemed worse.
     """
 
-    def __init__(self, samples=None, expected=(), unable=()):
+    def __init__(self, samples=None, expected=(), unable=(), further=None):
         self.samples = samples or {}
+        self.further = further or {}
         self.expected = [tuple(pair) for pair in expected]
         self.unable = {tuple(pair) for pair in unable}
         self.reference = "stock"
@@ -178,6 +180,26 @@ class Figures:
 
     def of(self, key, who):
         return self.samples.get(key, {}).get(who, [])
+
+    def add_further(self, key, who, value):
+        self.further.setdefault(key, {}).setdefault(who, []).append(value)
+
+    def pooled(self, key, *whom):
+        """
+        These figures with the samples of both machines.  The host need not have
+        been as fast for the second one: its samples are scaled to the level that
+        all of @whom together had in the first.
+        """
+        more = self.further.get(key, {})
+        if not all(more.get(who) and self.of(key, who) for who in whom):
+            return self
+        first, second = (statistics.median(value for who in whom
+                                           for value in found.get(who))
+                         for found in (self.samples[key], more))
+        scale = first / second if first and second else 1
+        return Figures({key: {who: self.of(key, who) +
+                              [value * scale for value in more[who]]
+                              for who in whom}})
 
     def missing(self):
         """What was to be measured and was not: pairs of a figure and whose it is."""
@@ -460,7 +482,8 @@ def changes(figures, old="base", new="ours"):
     out = []
     for key in sorted({*figures.samples, *(key for key, who in figures.expected
                                            if who in (old, new))}):
-        before, after = figures.median(key, old), figures.median(key, new)
+        both = figures.pooled(key, old, new)
+        before, after = both.median(key, old), both.median(key, new)
         if before is None and after is None and \
            not {(key, old), (key, new)} & {*figures.expected}:
             continue
@@ -472,7 +495,7 @@ def changes(figures, old="base", new="ours"):
             out.append({**line, "change": None, "noise": None, "verdict":
                         "new" if fresh else f"not measured for {whose}"})
             continue
-        noise = figures.noise(key, old, new)
+        noise = both.noise(key, old, new)
         if before:
             change = after / before - 1
         elif abs(after) <= RESOLUTION.get(parts(key)[0], 0):

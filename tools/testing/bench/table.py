@@ -39,7 +39,7 @@ def paint(text, verdict, file=sys.stdout):
 def figures_of(results):
     """The samples of results.json, with what they are compared with."""
     figures = rows.Figures(results["samples"], results.get("expected", ()),
-                           results.get("unable", ()))
+                           results.get("unable", ()), results.get("further"))
     figures.reference = "base" if results.get("base") else "stock"
     return figures
 
@@ -116,6 +116,9 @@ def show(results, write=print):
             write(line)
         worse = [line for line in found if line["verdict"] == "worse"]
         write("")
+        for key in sorted(figures.further):
+            write(f"seemed worse, measured further: {rows.title_of(key)} "
+                  f"[{rows.parts(key)[3]}]")
         write(f"{len(worse)} of {len(found)} figures got worse than in "
               f"{results['base']} by more than their noise")
         new = sum(line["verdict"] == "new" for line in found)

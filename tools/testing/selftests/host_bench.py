@@ -97,6 +97,59 @@ def test_noise_is_not():
     ksft_eq(status, 0)
 
 
+def pooled_change(key, first, further):
+    """The same with samples of a second machine; each is (base, ours)."""
+    found = rows.Figures({key: dict(zip(("base", "ours"), first))},
+                         further={key: dict(zip(("base", "ours"), further))})
+    return rows.changes(found)[0]
+
+
+def test_measured_further():
+    """What seems worse is judged by the samples of both machines."""
+    first = [2833, 2421], [2118, 2164]
+    ksft_eq(change_of(WALL, *first), "worse")
+    # Two ways to go, of which the first machine saw one each.
+    same = [2800, 2150, 2120, 2790, 2410], [2160, 2810, 2440, 2130, 2790]
+    ksft_eq(pooled_change(WALL, first, same)["verdict"], "same")
+    worse = [2800, 2750, 2420, 2790, 2410], [2160, 2110, 2140, 2130, 2090]
+    ksft_eq(pooled_change(WALL, first, worse)["verdict"], "worse")
+    # The host was half as fast: that is no noise, and no excuse.
+    slow = [[value / 2 for value in found] for found in worse]
+    line = pooled_change(WALL, first, slow)
+    ksft_eq(line["verdict"], "worse")
+    ksft_true(-0.25 < line["change"] < -0.2, line)
+    # What the second machine did not measure for both decides nothing.
+    ksft_eq(pooled_change(WALL, first, ([2800], []))["verdict"], "worse")
+    ksft_eq(pooled_change("restart/conn/lso/wall", ([0], [1]),
+                          ([0, 0], [1, 1]))["verdict"], "worse")
+    text, status = text_of({**results({WALL: dict(zip(("base", "ours"), first))},
+                                      "abc"),
+                            "further": {WALL: dict(zip(("base", "ours"), same))}})
+    ksft_in("measured further: TCP over IPv4, 2044, offloads [wall]", text)
+    ksft_in("0 of 1 figures got worse", text)
+    ksft_eq(status, 0)
+
+
+def test_plan_further():
+    """Only what seems worse is measured further, more often than at first."""
+    program, args = planner("BASE=HEAD")
+    keys = {"from-other/conn/lso/wall", "fwd-tcp/2044/lso/icount",
+            "flow2-pair/2044/lso/wall", "wedged-mode/-/-/wall"}
+    boots = {boot.name: boot for boot in program.plan_further(args, keys)}
+    ksft_eq(set(boots), {"wall-conn-lso-further", "icount-2044-lso-further",
+                         "wall-scaling-further", "wall-wedged-further"})
+    times = program.FURTHER
+    ksft_eq(boots["wall-conn-lso-further"].spec["order"],
+            [("conn", who, ["other"]) for who in
+             program.in_turn(("mixed-base", "mixed"), times)])
+    ksft_eq(boots["icount-2044-lso-further"].spec["order"],
+            [("2044", who, ["forward"]) for who in
+             program.in_turn(("base", "ours"), times)])
+    for name in ("wall-scaling-further", "wall-wedged-further"):
+        ksft_eq(boots[name].spec["who"], program.in_turn(("base", "ours"), times))
+    ksft_eq(program.plan_further(args, set()), [])
+
+
 def test_missing_in_one():
     """A figure that one revision lacks is said to be missing."""
     ksft_eq(change_of(TCP, [1000], []), "not measured for ours")
@@ -249,10 +302,16 @@ def test_plan():
     ksft_eq([line.split()[0] for line in base.splitlines()], names)
 
 
+def planner(*words):
+    """The benchmark, and what it makes of these arguments."""
+    program = load_program(os.path.join(BENCH, "bench"))
+    return program, program.parse_args(list(words))
+
+
 def bench(*words):
     """The machines of the benchmark with these arguments."""
-    program = load_program(os.path.join(BENCH, "bench"))
-    return program.plan(program.parse_args(list(words)))
+    program, args = planner(*words)
+    return program.plan(args)
 
 
 def test_plan_figures():
