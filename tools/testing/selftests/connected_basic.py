@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connected mode between two of ours: everything passes, by connections."""
 
-from lib import (ip, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_true,
-                 mcast_passes, ping_ok, slow, tcp_transfer, timeout,
+from lib import (counted, ip, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
+                 ksft_true, mcast_passes, ping_ok, slow, tcp_transfer, timeout,
                  udp_exchange, wait_until)
 from lib.connected import (MTU, conns, connected_ends, counters, established,
                            mode)
@@ -102,12 +102,8 @@ def test_counters():
     before = [end.stats() for end in pair]
     got = udp_exchange(pair.a, pair.b, 200, 1000)
     ksft_eq(len(got.seen), 200)
-    wait_until(lambda: pair.a.stat("tx_packets") -
-               before[0]["tx_packets"] >= 200, 5, "packets sent")
-    wait_until(lambda: pair.b.stat("rx_packets") -
-               before[1]["rx_packets"] >= 200, 5, "packets received")
-    ksft_ge(pair.a.stat("tx_bytes") - before[0]["tx_bytes"], 200 * 1032)
-    ksft_ge(pair.b.stat("rx_bytes") - before[1]["rx_bytes"], 200 * 1028)
+    counted(pair.a, before[0], tx_packets=200, tx_bytes=200 * 1032)
+    counted(pair.b, before[1], rx_packets=200, rx_bytes=200 * 1028)
     for end, old in zip(pair, before):
         for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped"):
             ksft_eq(end.stat(name), old[name], f"{name} of {end}")

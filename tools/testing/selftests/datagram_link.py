@@ -4,12 +4,13 @@
 import re
 import socket
 
-from lib import (ROOT, Tracer, any_ends, cmd, defer, ends, exists, fabric, hca, ifaces,
-                 ip, ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_lt,
-                 ksft_ne, ksft_not_in, ksft_raises, ksft_true, load_module, loaded,
-                 now, ours_differs, ours_only, ping, ping_ok, port, read, read_int,
-                 settled, slow, sm, tcp_transfer, timeout, udp_exchange, unload_module,
-                 wait_until, write)
+from lib import (ROOT, Tracer, any_ends, cmd, counted, defer, ends, exists,
+                 fabric, hca, ifaces, ip, ksft_eq, ksft_false, ksft_ge,
+                 ksft_gt, ksft_in, ksft_le, ksft_lt, ksft_ne, ksft_not_in,
+                 ksft_raises, ksft_true, load_module, loaded, now,
+                 ours_differs, ours_only, ping, ping_ok, port, read, read_int,
+                 settled, slow, sm, tcp_transfer, timeout, udp_exchange,
+                 unload_module, wait_until, write)
 from lib.ipoib import iface_of
 from lib.ksft import module_kind
 from lib.tracing import events_of
@@ -306,13 +307,8 @@ def test_statistics():
     before = {end.name: end.stats() for end in pair}
     got = udp_exchange(pair.a, pair.b, count, size)
     ksft_eq(len(got.seen), count)
-
-    def counted():
-        return pair.b.stat("rx_packets") - \
-            before["h2"]["rx_packets"] >= count and \
-            pair.a.stat("tx_packets") - before["h1"]["tx_packets"] >= count
-
-    wait_until(counted, 3, "counters")
+    counted(pair.a, before["h1"], tx_packets=count, tx_bytes=count * (size + 28))
+    counted(pair.b, before["h2"], rx_packets=count, rx_bytes=count * (size + 28))
     after = {end.name: end.stats() for end in pair}
     for name, side in (("h1", "tx"), ("h2", "rx")):
         moved = {key: after[name][key] - before[name][key]

@@ -7,8 +7,8 @@ import socket
 import struct
 import threading
 
-from lib import (Capture, Flood, UdpSink, any_ends, defer, ends, fabric, hca,
-                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
+from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric,
+                 hca, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
                  ksft_lt, ksft_not_in, ksft_pr, ksft_true, mcast_receiver,
                  mcast_sender, mgid_of, now, ours_only, ping_ok, port, read,
                  sa_query, slow, tcp_transfer, timeout, wait_until, write)
@@ -606,8 +606,7 @@ def test_counted():
         mcast_start(pair.a, group, sink)
         mcast_send(pair.a, group, sink, 25, gap=0.002)
         ksft_eq(sink.collect(25, slow(1.5)), 25)
-    for name in ("rx_packets", "multicast"):
-        wait_until(lambda n=name: pair.b.stat(n) - before[n] >= 25, 3, name)
+    counted(pair.b, before, rx_packets=25, multicast=25)
 
 
 @timeout(90)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Streams and load: TCP with verified content, offloads, queues, GRO."""
 
-from lib import (Capture, Flood, Stream, UdpSink, defer, ends, exists,
-                 kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt,
+from lib import (Capture, Flood, Stream, UdpSink, counted, defer, ends,
+                 exists, kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt,
                  ksft_pr, ping_ok, read_int, settled, slow, tcp_transfer,
                  timeout, udp_exchange, wait_until)
 from lib.traffic import (_addr, tcp_both_ways, tcp_many, tcp_small_segments,
@@ -84,8 +84,7 @@ def test_offload_used():
     # A slow sender's TCP makes short bursts; without LSO the two are equal.
     ksft_lt(requests, packets * 3 / 4, "work requests for so many packets")
     # A send is counted when it completes, which may be after the last ACK.
-    wait_until(lambda: pair.a.stat("tx_bytes") - stats["tx_bytes"] >= 8 * MIB,
-               5, "all bytes counted")
+    counted(pair.a, stats, tx_bytes=8 * MIB)
 
 
 def test_gro():
@@ -130,12 +129,9 @@ def test_udp_counted():
         ksft_eq(sink.bad, 0)
     for end, name, before in ((pair.b, "rx_packets", before_b),
                               (pair.a, "tx_packets", before_a)):
-        def moved(end=end, name=name, before=before):
-            return end.stat(name) - before[name]
-
         # Sends may be counted when they complete.
-        wait_until(lambda m=moved: m() >= sent, 3, f"{name} of {end}")
-        ksft_le(moved(), sent + 20)
+        counted(end, before, **{name: sent})
+        ksft_le(end.stat(name) - before[name], sent + 20)
 
 
 def test_udp_flood():

@@ -18,9 +18,9 @@ from .utils import (bkg, cmd, exists, hold, ip, kmsg_since, kmsg_tail, module,
                     wait_until, write)
 from .netns import Netns, ROOT
 from .fabric import Hca, fabric, hca, port, sa_query, sm
-from .ipoib import (End, any_ends, ends, ends_with, ensure_module, flowing,
-                    ifaces, load_module, loaded, mgid_of, plain_ends, settled,
-                    stuck, unheard, unload_module)
+from .ipoib import (End, any_ends, counted, ends, ends_with, ensure_module,
+                    flowing, ifaces, load_module, loaded, mgid_of, plain_ends,
+                    settled, stuck, unheard, unload_module)
 from .traffic import (Flood, Stream, UdpSink, mcast_flow, mcast_passes,
                       mcast_receiver, mcast_sender, neigh_flush, ping, ping_ok,
                       tcp_transfer, udp_exchange)

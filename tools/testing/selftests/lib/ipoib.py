@@ -357,6 +357,17 @@ def settled(*ends_):
     wait_until(still, 10, f"counters of {ends_} at rest")
 
 
+def counted(end, before, **least):
+    """
+    Wait until the end's counters are so much more than @before.  Name each
+    that is looked at: other packets are counted, too, so that so many packets
+    need not be those that were sent, nor have their bytes.
+    """
+    wait_until(lambda: all(end.stat(name) - before[name] >= value
+                           for name, value in least.items()), 5,
+               f"{least} counted by {end}")
+
+
 def stuck(end, limit=10):
     """Wait until sends of the end's QPs are posted and do not complete."""
     def waiting():
