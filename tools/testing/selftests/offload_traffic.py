@@ -9,8 +9,8 @@ import socket
 import struct
 
 from lib import (Capture, Flood, Netns, UdpSink, defer, define, ends, hold, ip,
-                 ksft_eq, ksft_true, plain_ends, read, slow, tcp_transfer,
-                 timeout, udp_exchange, wait_until, write)
+                 ksft_eq, ksft_true, ping_ok, plain_ends, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, counter, set_mode,
                            to_datagram)
 from lib.traffic import datagram, family_of
@@ -73,6 +73,9 @@ def merged_numbers(sock):
 def check_order(pair, address, bursts=200):
     """Long datagrams and a short one at a time, to one that takes them merged."""
     family, size, each = family_of(address), 1000, 5
+    # What waits in the stack for a link-layer address is overtaken when that
+    # is learnt: neigh_update() sends it packet by packet, without a lock.
+    ping_ok(pair.a.ns, address)
     sink = pair.b.ns.socket(family, socket.SOCK_DGRAM)
     sock = segment_socket(pair.a.ns, family, size)
     with sink, sock:
