@@ -296,6 +296,7 @@ def test_pkey_removed():
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
+@fixed_in_ours("known since 2021: mapped addresses keep the old P_Key")
 @timeout(90)
 def test_pkey_index_0():
     """Another P_Key comes to index 0 on both sides: the interfaces follow."""
