@@ -344,6 +344,7 @@ def neighbours(end, *more):
     return {each["dst"] for each in shown if each.get("lladdr")}
 
 
+@fixed_in_ours("keeps the neighbours known by the old P_Key")
 def test_neighbours_of_old_pkey():
     """Who was on the link of the old P_Key is not taken for a neighbour now."""
     pair = hosts()
