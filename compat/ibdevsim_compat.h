@@ -8,6 +8,14 @@
 
 #include <linux/version.h>
 
+/* 7.1: operations for CQs of user space have names of their own */
+#ifdef IBDEVSIM_COMPAT_USER_CQ
+#define create_user_cq create_cq
+#define resize_user_cq resize_cq
+#define ibds_resize_cq(_cq, _cqe, _udata) \
+	ibds_resize_cq(_cq, int cqe, _udata)
+#endif
+
 /* 6.19: DMA operations take physical addresses */
 #ifdef IBDEVSIM_COMPAT_MAP_PAGE
 #define map_phys map_page
@@ -29,14 +37,15 @@ static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
 
 /* 6.17: user memory is registered with hints for the device */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define dmah NULL	/* where it is no parameter */
 #define ibds_reg_user_mr(pd, start, length, virt_addr, access, dmah, udata) \
 	ibds_reg_user_mr(pd, start, length, virt_addr, access, udata)
 #endif
 
 /* 6.11: CQs are created with all uverbs attributes */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define ibds_create_cq(cq, attr, attrs) \
-	ibds_create_cq(cq, attr, struct ib_udata *udata)
+#define ibds_create_cq(_cq, _attr, _attrs) \
+	ibds_create_cq(_cq, _attr, struct ib_udata *attrs)
 #endif
 
 /* 6.5 */

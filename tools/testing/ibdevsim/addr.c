@@ -5,6 +5,19 @@
 #include "addr.h"
 
 /**
+ * ibds_path_ok - check an address vector of user space
+ * @port: HCA port
+ * @attr: address vector
+ *
+ * Return: true if its source LID is one of the port's, and the SL is one.
+ */
+bool ibds_path_ok(const struct ibds_port *port, const struct rdma_ah_attr *attr)
+{
+	return !(rdma_ah_get_path_bits(attr) >> READ_ONCE(port->lmc)) &&
+	       rdma_ah_get_sl(attr) < 16;
+}
+
+/**
  * ibds_path_init - set up the path of an address vector
  * @path: result
  * @attr: attributes given by the consumer

@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/cpumask.h>
+#include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
@@ -38,6 +39,15 @@ static const struct ibds_word ibds_mtu_words[] = {
 static const struct ibds_word ibds_comp_ctx_words[] = {
 	{ "irq", IBDS_COMP_IRQ }, { "work", IBDS_COMP_WORK }, { }
 };
+
+static const struct ibds_word ibds_provider_words[] = {
+	{ "none", IBDS_PROVIDER_NONE }, { "hfi1", IBDS_PROVIDER_HFI1 }, { }
+};
+
+/* Parameter of the module: the default of the key of the same name. */
+static char *provider = "none";
+module_param(provider, charp, 0444);
+MODULE_PARM_DESC(provider, "provider of rdma-core for user space: none, hfi1");
 
 /**
  * struct ibds_key - one key of new_device
@@ -87,34 +97,13 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY_WORDS(width, IB_WIDTH_4X),
 	IBDS_KEY_WORDS(speed, IB_SPEED_EDR),
 	IBDS_KEY(vfs, 0, IBDS_MAX_VFS, 0),
+	IBDS_KEY_WORDS(provider, IBDS_PROVIDER_NONE),
+	IBDS_KEY(user_mem, 1, 65536, 256),
 };
 
 static u32 *ibds_key_field(struct ibds_caps *caps, const struct ibds_key *key)
 {
 	return (void *)caps + key->offset;
-}
-
-static void ibds_caps_default(struct ibds_caps *caps)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
-		*ibds_key_field(caps, &ibds_keys[i]) = ibds_keys[i].init;
-	caps->vectors = num_online_cpus();
-}
-
-/**
- * ibds_caps_show - print capabilities, one per line
- * @m: file to print to
- * @caps: capabilities
- */
-void ibds_caps_show(struct seq_file *m, struct ibds_caps *caps)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
-		seq_printf(m, "%s %u\n", ibds_keys[i].name,
-			   *ibds_key_field(caps, &ibds_keys[i]));
 }
 
 static int ibds_key_word(const struct ibds_key *key, const char *text, u32 *out)
@@ -133,6 +122,32 @@ static int ibds_key_word(const struct ibds_key *key, const char *text, u32 *out)
 	}
 	pr_err("%s=%s: no such value\n", key->name, text);
 	return -EINVAL;
+}
+
+/* The keys' defaults.  Return: 0, or -EINVAL for a wrong parameter. */
+static int ibds_caps_default(struct ibds_caps *caps)
+{
+	const struct ibds_key key = { "provider", .words = ibds_provider_words };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
+		*ibds_key_field(caps, &ibds_keys[i]) = ibds_keys[i].init;
+	caps->vectors = num_online_cpus();
+	return ibds_key_word(&key, provider, &caps->provider);
+}
+
+/**
+ * ibds_caps_show - print capabilities, one per line
+ * @m: file to print to
+ * @caps: capabilities
+ */
+void ibds_caps_show(struct seq_file *m, struct ibds_caps *caps)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
+		seq_printf(m, "%s %u\n", ibds_keys[i].name,
+			   *ibds_key_field(caps, &ibds_keys[i]));
 }
 
 static int ibds_key_number(const struct ibds_key *key, const char *text,
@@ -204,7 +219,9 @@ int ibds_caps_parse(char *line, u32 *id, struct ibds_caps *caps)
 	char *word;
 	int err;
 
-	ibds_caps_default(caps);
+	err = ibds_caps_default(caps);
+	if (err)
+		return err;
 	line = strim(line);
 	word = strsep(&line, " \t,");
 	err = kstrtou32(word, 0, id);

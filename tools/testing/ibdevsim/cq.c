@@ -9,7 +9,8 @@
  * When an armed CQ gets an entry, its handler runs in hard interrupt context on
  * the CPU of the CQ's vector, never from within ib_post_send(): by an irq_work
  * on the same CPU, by an inter-processor interrupt to another one.  With
- * comp_ctx=work it runs in a work item on that CPU instead.  Arming does not fire
+ * comp_ctx=work it runs in a work item on that CPU instead.  The events of user
+ * space wake a process up, and can be raised on any CPU.  Arming does not fire
  * for entries that are already there (IBA vol 1, 11.4.2.2).
  */
 #include <linux/cpumask.h>
@@ -18,6 +19,10 @@
 
 #include "cq.h"
 #include "object.h"
+
+/* Of completions, in user space; uverbs does not translate them. */
+#define IBDS_USER_WC_CSUM_OK	BIT(2)
+#define IBDS_USER_WC_WITH_INV	BIT(3)
 
 /* The part of struct ib_wc that an InfiniBand HCA fills, copied in one go. */
 struct ibds_wc_head {
@@ -84,7 +89,7 @@ static void ibds_cq_raise(struct ibds_cq *cq)
 		queue_work_on(cq->cpu, ibds_datapath_wq, &cq->comp);
 		return;
 	}
-	if (cq->cpu != smp_processor_id()) {
+	if (cq->cpu != smp_processor_id() && !cq->user) {
 		if (atomic_xchg(&cq->irq_pending, 1))
 			return;
 		if (!smp_call_function_single_async(cq->cpu, &cq->csd))
@@ -177,18 +182,34 @@ struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
 	ibds_count(cq->port, cq_overflow);
 	if (!cq->overrun) {
 		cq->overrun = true;
-		dev_warn(&cq->ib.device->dev,
-			 "CQ overrun: %u entries, vector %d\n", cq->limit,
-			 cq->cpu);
+		/* Users could fill the log. */
+		if (!cq->user)
+			dev_warn(&cq->ib.device->dev,
+				 "CQ overrun: %u entries, vector %d\n",
+				 cq->limit, cq->cpu);
 		queue_work(ibds_datapath_wq, &cq->todo);
 	}
 	return cq->spare;
+}
+
+/* <infiniband/verbs.h> has two of the flags the other way round. */
+static void ibds_wc_for_user(struct ib_wc *wc, const struct ibds_qp *qp)
+{
+	int flags = wc->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM);
+
+	if (wc->wc_flags & IB_WC_IP_CSUM_OK)
+		flags |= IBDS_USER_WC_CSUM_OK;
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		flags |= IBDS_USER_WC_WITH_INV;
+	wc->wc_flags = flags;
+	wc->qp = &qp->face->qp;
 }
 
 int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 	unsigned long flags;
+	bool user = cq->user;
 	u32 head, tail;
 	int n = 0;
 
@@ -208,6 +229,8 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 		 * Destroying a QP purges its entries: @qp is alive.  Each of
 		 * the counters belongs to one CQ of the QP, whose lock is held.
 		 */
+		if (unlikely(user))
+			ibds_wc_for_user(wc, qp);
 		if (!cqe->sq_slots)
 			WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
 		else if (likely(cqe->sq_slots > 0))
@@ -325,12 +348,89 @@ int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 	return 0;
 }
 
+/* A ring with room for @cqe entries, and one that is never polled. */
+static struct ibds_cqe *ibds_cq_ring(struct ibds_cq *cq, u32 cqe, bool user,
+				     u64 *bytes)
+{
+	struct ibds_dev *dev = to_ibds_dev(cq->ib.device);
+	u32 size = roundup_pow_of_two(cqe);
+	struct ibds_cqe *ring;
+
+	*bytes = user ? (size + 1ULL) * sizeof(*ring) : 0;
+	if (ibds_user_charge(dev, *bytes))
+		return NULL;
+	ring = kvzalloc_objs(*ring, size + 1, ibds_gfp(user));
+	if (!ring)
+		ibds_user_uncharge(dev, *bytes);
+	return ring;
+}
+
+/* cq->lock is held, or nobody uses the CQ yet. */
+static void ibds_cq_set_ring(struct ibds_cq *cq, struct ibds_cqe *ring, u32 cqe,
+			     u64 bytes)
+{
+	u32 size = roundup_pow_of_two(cqe);
+
+	cq->ring = ring;
+	cq->spare = &ring[size];
+	cq->mask = size - 1;
+	cq->limit = cqe;
+	cq->charged = bytes;
+	cq->ib.cqe = cqe;
+}
+
+/*
+ * Move the entries to a ring.  @ring and @bytes are then what is left over: the
+ * old one, or the new one if it is too short.
+ */
+static int ibds_cq_move(struct ibds_cq *cq, struct ibds_cqe **ring, u32 cqe,
+			u64 *bytes)
+{
+	u32 mask = roundup_pow_of_two(cqe) - 1;
+	struct ibds_cqe *old = cq->ring;
+	u64 charged = cq->charged;
+	u32 i;
+
+	lockdep_assert_held(&cq->lock);
+	if (cq->tail - cq->head > cqe)
+		return -EINVAL;
+	for (i = cq->head; i != cq->tail; i++)
+		(*ring)[i & mask] = old[i & cq->mask];
+	ibds_cq_set_ring(cq, *ring, cqe, *bytes);
+	*ring = old;
+	*bytes = charged;
+	return 0;
+}
+
+int ibds_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
+	struct ibds_cq *cq = to_ibds_cq(ibcq);
+	struct ibds_cqe *ring;
+	unsigned long flags;
+	u64 bytes;
+	int err;
+
+	if (!cqe || cqe > dev->caps.max_cqe)
+		return -EINVAL;
+	ring = ibds_cq_ring(cq, cqe, cq->user, &bytes);
+	if (!ring)
+		return -ENOMEM;
+	spin_lock_irqsave(&cq->lock, flags);
+	err = ibds_cq_move(cq, &ring, cqe, &bytes);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	kvfree(ring);
+	ibds_user_uncharge(dev, bytes);
+	return err;
+}
+
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs)
 {
 	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
-	u32 size;
+	struct ibds_cqe *ring;
+	u64 bytes;
 	int err;
 
 	if (attr->flags)
@@ -338,31 +438,32 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	if (!attr->cqe || attr->cqe > dev->caps.max_cqe ||
 	    attr->comp_vector >= dev->caps.vectors)
 		return -EINVAL;
-	err = ibds_object_get(dev, &dev->num_cq, dev->caps.max_cq);
+	cq->user = attrs;
+	err = ibds_object_get(dev, IBDS_CQ, cq->user);
 	if (err)
 		return err;
 
 	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
-	size = roundup_pow_of_two(attr->cqe);
-	cq->ring = kvzalloc_objs(*cq->ring, size + 1);
-	if (!cq->ring) {
-		atomic_dec(&dev->num_cq);
+	ring = ibds_cq_ring(cq, attr->cqe, cq->user, &bytes);
+	if (!ring) {
+		ibds_object_put(dev, IBDS_CQ, cq->user);
 		return -ENOMEM;
 	}
 	spin_lock_init(&cq->lock);
-	cq->spare = &cq->ring[size];
-	cq->mask = size - 1;
-	cq->limit = attr->cqe;
+	ibds_cq_set_ring(cq, ring, attr->cqe, bytes);
 	cq->cpu = ibds_vector_cpu(attr->comp_vector);
 	cq->port = &dev->port[0];
 	hrtimer_setup(&cq->mod_timer, ibds_cq_mod_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
-	cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
+	/* uverbs takes locks that hard interrupts must not take on PREEMPT_RT. */
+	if (cq->user)
+		cq->irq_work = IRQ_WORK_INIT(ibds_cq_irq_work);
+	else
+		cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
 	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
 	cq->in_work = dev->caps.comp_ctx == IBDS_COMP_WORK;
 	INIT_WORK(&cq->comp, ibds_cq_comp_work);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);
-	ibcq->cqe = attr->cqe;
 	return 0;
 }
 
@@ -397,11 +498,13 @@ static void ibds_cq_quiesce(struct ibds_cq *cq)
 
 int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
+	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 
 	ibds_command_wait(READ_ONCE(cq->port->faults.destroy_delay_ms));
 	ibds_cq_quiesce(cq);
 	kvfree(cq->ring);
-	atomic_dec(&to_ibds_dev(ibcq->device)->num_cq);
+	ibds_user_uncharge(dev, cq->charged);
+	ibds_object_put(dev, IBDS_CQ, cq->user);
 	return 0;
 }

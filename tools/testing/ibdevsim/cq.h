@@ -6,6 +6,8 @@
 
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
+int ibds_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		   struct ib_udata *udata);
 int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);

@@ -28,6 +28,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/mutex.h>
 #include <linux/sizes.h>
 #include <linux/smp.h>
 
@@ -47,18 +48,38 @@
 #define IBDS_WAIT		((enum ib_wc_status)0x100)
 
 #define IBDS_MAX_MTU		4096
-/* The longest message, limited since it is copied with interrupts off. */
-#define IBDS_MAX_MSG		SZ_1M
+/* The longest message, and what is copied of it at a time, interrupts off. */
+#define IBDS_MAX_MSG		SZ_1G
+#define IBDS_SEGMENT		SZ_64K
 #define IBDS_PSN_MASK		0xffffff
 
 /* QPNs 2 to 63 stay unused; 0xffffff is multicast. */
 #define IBDS_QPN_FIRST		64
 #define IBDS_QPN_LAST		(IBDS_QPN_MULTICAST - 1)
 
+/* Requests of a user's QP that are executed before its lock is dropped. */
+#define IBDS_BURST		16
+
+/* L_Key of QPs that may only use regions: no key has this value. */
+#define IBDS_NO_LKEY		U64_MAX
+
+/* RDMA READs and atomics that a QP can have in progress. */
+#define IBDS_MAX_RD_ATOM	16
+/* Pages of a region that requests register. */
+#define IBDS_MAX_FAST_PAGES	1024
+/* Groups that a QP of user space can be attached to. */
+#define IBDS_USER_GROUPS	256
+
 struct ibds_qp;
 
+/**
+ * struct ibds_pd - protection domain
+ * @ib: ib_core's part
+ * @user: it is user space's
+ */
 struct ibds_pd {
 	struct ib_pd ib;
+	bool user;
 };
 
 /**
@@ -68,6 +89,7 @@ struct ibds_pd {
  * @port_num: port it belongs to
  * @path: used by sends
  * @attr: attributes given by the consumer
+ * @user: it is user space's
  */
 struct ibds_ah {
 	struct ib_ah ib;
@@ -75,6 +97,7 @@ struct ibds_ah {
 	u32 port_num;
 	struct ibds_path path;
 	struct rdma_ah_attr attr;
+	bool user;
 };
 
 /**
@@ -115,6 +138,8 @@ struct ibds_cqe {
  * @irq_work: interrupts this CPU
  * @csd: interrupts another CPU
  * @in_work: the handler is called by @comp, not by an interrupt
+ * @user: it is user space's
+ * @charged: memory taken from the limit for user space
  * @comp: calls the handler
  * @todo: raises IB_EVENT_CQ_ERR
  */
@@ -140,6 +165,8 @@ struct ibds_cq {
 	struct irq_work irq_work;
 	call_single_data_t csd;
 	bool in_work;
+	bool user;
+	u64 charged;
 	struct work_struct comp;
 	struct work_struct todo;
 };
@@ -149,14 +176,14 @@ struct ibds_cq {
  * @wr_id: of the request
  * @length: bytes it has room for
  * @num_sge: entries of @sge
- * @bad: has an L_Key that is not the PD's
+ * @mapped: has an L_Key that is not the queue's, which is looked up at use
  * @sge: buffers
  */
 struct ibds_rwqe {
 	u64 wr_id;
 	u32 length;
 	u16 num_sge;
-	u16 bad;
+	u16 mapped;
 	struct ib_sge sge[];
 };
 
@@ -187,12 +214,18 @@ struct ibds_rq {
  * @ib: ib_core's part
  * @rq: receive queue; entries are free as soon as a QP takes them
  * @watermark: fewer entries raise IB_EVENT_SRQ_LIMIT_REACHED, 0: never
+ * @lkey: L_Key that needs no look-up
+ * @user: it is user space's
+ * @charged: memory taken from the limit for user space
  * @todo: raises that event
  */
 struct ibds_srq {
 	struct ib_srq ib;
 	struct ibds_rq rq;
 	u32 watermark;
+	u64 lkey;
+	bool user;
+	u64 charged;
 	struct work_struct todo;
 };
 
@@ -209,6 +242,9 @@ struct ibds_srq {
  * @remote_qpn: RC: the QP it is connected to
  * @remote_lid: RC: LID of that QP
  * @rnr_timer: RC: encoded delay sent in RNR NAKs
+ * @access: RC: IB_ACCESS_REMOTE_* that peers have
+ * @rd_atom: RC: peers may send RDMA READs and atomics
+ * @partial: RC: the receive that is filled by a message of several segments
  * @rtr: QP is in RTR: the next message raises IB_EVENT_COMM_EST
  * @broken: a receive error takes the QP to ERR
  * @csum: HCA verifies checksums
@@ -235,6 +271,9 @@ struct ibds_rcv {
 	u32 qkey;
 	u32 remote_qpn;
 	u16 remote_lid;
+	u16 access;
+	bool rd_atom;
+	const struct ibds_rwqe *partial;
 	struct ibds_qp *qp;
 	struct ibds_port *ud_on;
 	struct ibds_port *rc_on;
@@ -248,11 +287,21 @@ struct ibds_rcv {
 
 /**
  * struct ibds_swqe - a send that could not be executed when it was posted
- * @ud: copy of the request; for RC only the struct ib_send_wr in it
+ * @wr: copy of the request
+ * @ud: for UD
+ * @rdma: RC: RDMA WRITE and READ
+ * @atomic: RC: atomic operations
+ * @reg: RC: registration of a region
  * @sge: copy of its list, then room for header or inline data
  */
 struct ibds_swqe {
-	struct ib_ud_wr ud;
+	union {
+		struct ib_send_wr wr;
+		struct ib_ud_wr ud;
+		struct ib_rdma_wr rdma;
+		struct ib_atomic_wr atomic;
+		struct ib_reg_wr reg;
+	};
 	struct ib_sge sge[];
 };
 
@@ -275,11 +324,16 @@ struct ibds_swqe {
  * @max_inline: bytes of inline data or LSO header
  * @sig_all: every request is signalled
  * @lso: LSO is allowed
+ * @keep_ah: UD: entries have room for their address handle, which user space may
+ *	destroy before they are executed
  * @waiting: RC: nothing runs until the timer has fired
  * @retries: RC: retries left for the first request
  * @rnr_retries: RC: the same after RNR NAKs
  * @late: RC: the delay fault has been applied to the first request
  * @give_up: RC: the first request has no retries left
+ * @rnr_naks: RC: RNR NAKs in a row, of a user's request
+ * @done: RC: bytes of the first request that have been transferred
+ * @bounce: UD: one MTU, for datagrams that come from regions
  */
 struct ibds_sq {
 	spinlock_t lock;	/* the queue and the state of its QP */
@@ -298,11 +352,15 @@ struct ibds_sq {
 	u32 max_inline;
 	bool sig_all;
 	bool lso;
+	bool keep_ah;
 	bool waiting;
 	bool late;
 	bool give_up;
 	u8 retries;
 	u8 rnr_retries;
+	u8 rnr_naks;
+	u32 done;
+	u8 *bounce;
 };
 
 /**
@@ -314,6 +372,8 @@ struct ibds_sq {
  * @IBDS_TODO_LAST_WQE: raise IB_EVENT_QP_LAST_WQE_REACHED
  * @IBDS_TODO_COMM_EST: raise IB_EVENT_COMM_EST
  * @IBDS_TODO_DRAINED: raise IB_EVENT_SQ_DRAINED
+ * @IBDS_TODO_ACCESS: raise IB_EVENT_QP_ACCESS_ERR
+ * @IBDS_TODO_INVALID: raise IB_EVENT_QP_REQ_ERR
  */
 enum ibds_todo {
 	IBDS_TODO_RUN,
@@ -323,6 +383,34 @@ enum ibds_todo {
 	IBDS_TODO_LAST_WQE,
 	IBDS_TODO_COMM_EST,
 	IBDS_TODO_DRAINED,
+	IBDS_TODO_ACCESS,
+	IBDS_TODO_INVALID,
+};
+
+/**
+ * struct ibds_face - what completions of a user's QP point to
+ * @list: free ones of the process
+ * @qp: only its number is valid
+ *
+ * ib_uverbs_poll_cq() reads the number after the CQ is unlocked, when the QP may
+ * have been destroyed by another thread.  So this lives as long as the process
+ * has the device open.
+ */
+struct ibds_face {
+	struct list_head list;
+	struct ib_qp qp;
+};
+
+/**
+ * struct ibds_ucontext - a process that has the device open
+ * @ib: ib_core's part
+ * @lock: protects @faces
+ * @faces: those of destroyed QPs, the oldest first
+ */
+struct ibds_ucontext {
+	struct ib_ucontext ib;
+	struct mutex lock;	/* faces */
+	struct list_head faces;
 };
 
 /**
@@ -332,7 +420,11 @@ enum ibds_todo {
  * @rcv: receive side
  * @send_cq: where sends complete
  * @state: changes under sq.lock and rcv->lock
- * @lkey: the only L_Key that is accepted
+ * @lkey: L_Key that needs no look-up, %IBDS_NO_LKEY for user space
+ * @user: it is user space's
+ * @charged: memory taken from the limit for user space
+ * @ucontext: user space's
+ * @face: for user space
  * @pkey_index: index into the port's P_Key table
  * @phys: SGE addresses are DMA addresses
  * @csum: HCA computes checksums
@@ -350,6 +442,7 @@ enum ibds_todo {
  * @todo: bits of enum ibds_todo
  * @work: work item that handles @todo
  * @mcast: attachments, under the lock of the HCA's first port
+ * @groups: entries of @mcast
  */
 struct ibds_qp {
 	struct ib_qp ib;
@@ -357,12 +450,16 @@ struct ibds_qp {
 	struct ibds_rcv *rcv;
 	struct ibds_cq *send_cq;
 	enum ib_qp_state state;
-	u32 lkey;
+	u64 lkey;
 	u16 pkey_index;
 	bool phys;
 	bool csum;
 	bool block_loopback;
 	bool last_wqe;
+	bool user;
+	u64 charged;
+	struct ibds_ucontext *ucontext;
+	struct ibds_face *face;
 	u32 qkey;
 	u32 rq_retired;
 	struct ibds_sq sq;
@@ -375,6 +472,7 @@ struct ibds_qp {
 	unsigned long todo;
 	struct work_struct work;
 	struct list_head mcast;
+	u32 groups;
 };
 
 /**
@@ -404,6 +502,7 @@ static inline struct ibds_##type *to_ibds_##type(struct ib_##type *x) \
 }
 
 IBDS_TO(pd)
+IBDS_TO(ucontext)
 IBDS_TO(ah)
 IBDS_TO(cq)
 IBDS_TO(qp)
@@ -441,7 +540,7 @@ static inline bool ibds_wedged(const struct ibds_port *port, bool special)
 			  READ_ONCE(port->faults.wedged));
 }
 
-/* Bytes of a send, or -1 when an L_Key is wrong. */
+/* Bytes of a send, or -1 when an L_Key has to be looked up. */
 static inline s64 ibds_send_length(const struct ibds_qp *qp,
 				   const struct ib_send_wr *wr)
 {
@@ -456,6 +555,17 @@ static inline s64 ibds_send_length(const struct ibds_qp *qp,
 		len += sge->length;
 	}
 	return len;
+}
+
+/* Bytes of a send. */
+static inline u64 ibds_wr_length(const struct ib_send_wr *wr)
+{
+	u64 length = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length;
 }
 
 /* Look up a QPN.  RCU read side.  The QPNs of an HCA are consecutive. */

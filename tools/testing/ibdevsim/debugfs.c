@@ -21,6 +21,7 @@
 #include "fault.h"
 #include "inject.h"
 #include "link.h"
+#include "object.h"
 #include "pcap.h"
 #include "port.h"
 #include "qp.h"
@@ -168,7 +169,8 @@ static const struct {
 	COUNTER(drop_recv_short), COUNTER(drop_mc_no_group),
 	COUNTER(drop_mc_bad), COUNTER(drop_fault), COUNTER(drop_wedged),
 	COUNTER(drop_malformed), COUNTER(rc_rnr_nak), COUNTER(rc_retry),
-	COUNTER(rc_retry_exceeded), COUNTER(bad_lkey), COUNTER(bad_modify),
+	COUNTER(rc_retry_exceeded), COUNTER(bad_lkey),
+	COUNTER(bad_rkey), COUNTER(bad_modify),
 	COUNTER(sq_full), COUNTER(rq_full), COUNTER(mad_rx), COUNTER(mad_tx),
 	COUNTER(mad_dropped), COUNTER(trap_tx), COUNTER(injected),
 	COUNTER(delayed), COUNTER(reordered),
@@ -405,6 +407,11 @@ static void qps_show(struct seq_file *m, const struct ibds_knob *knob)
 	ibds_qps_show(m, knob->dev);
 }
 
+static void objects_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_objects_show(m, knob->dev);
+}
+
 /* "qpn": to ERR with IB_EVENT_QP_FATAL; "sqe qpn": to SQE. */
 static int qp_error_store(const struct ibds_knob *knob, char *text)
 {
@@ -445,6 +452,7 @@ static int fatal_store(const struct ibds_knob *knob, char *text)
 static const struct ibds_file dev_files[] = {
 	{ .name = "caps", .show = caps_show },
 	{ .name = "qps", .show = qps_show },
+	{ .name = "objects", .show = objects_show },
 	{ .name = "qp_error", .store = qp_error_store },
 	{ .name = "fatal", .show = fatal_show, .store = fatal_store },
 };

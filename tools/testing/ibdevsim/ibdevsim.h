@@ -43,6 +43,7 @@
 #define IBDS_QPN_MULTICAST	0xffffff
 #define IBDS_CSUM_V4		1
 #define IBDS_QP_BUCKETS_MAX	65536
+#define IBDS_MAX_MR		262144
 
 /**
  * enum ibds_comp_ctx - where completion handlers are called
@@ -53,6 +54,29 @@
 enum ibds_comp_ctx {
 	IBDS_COMP_IRQ,
 	IBDS_COMP_WORK,
+};
+
+/* Kinds of verbs objects that are counted; IBDS_GROUP: attachments to groups. */
+enum ibds_kind {
+	IBDS_UCONTEXT,
+	IBDS_PD,
+	IBDS_AH,
+	IBDS_MR,
+	IBDS_CQ,
+	IBDS_SRQ,
+	IBDS_QP,
+	IBDS_GROUP,
+	IBDS_KINDS
+};
+
+/**
+ * enum ibds_provider - rdma-core's provider that user space uses
+ * @IBDS_PROVIDER_NONE: none, there are no verbs for user space
+ * @IBDS_PROVIDER_HFI1: that of hfi1
+ */
+enum ibds_provider {
+	IBDS_PROVIDER_NONE,
+	IBDS_PROVIDER_HFI1,
 };
 
 /**
@@ -81,6 +105,8 @@ enum ibds_comp_ctx {
  * @width: link width as IB_WIDTH_*
  * @speed: link speed as IB_SPEED_*
  * @vfs: virtual functions that can be configured
+ * @provider: enum ibds_provider
+ * @user_mem: MiB that queues and page lists of user space may take
  */
 struct ibds_caps {
 	u32 ports;
@@ -107,6 +133,8 @@ struct ibds_caps {
 	u32 width;
 	u32 speed;
 	u32 vfs;
+	u32 provider;
+	u32 user_mem;
 };
 
 /**
@@ -156,6 +184,7 @@ struct ibds_vf {
  * @rc_retry: retries of RC requests
  * @rc_retry_exceeded: RC requests that ran out of retries
  * @bad_lkey: requests with a wrong L_Key
+ * @bad_rkey: requests of peers with a wrong R_Key, or without the right
  * @bad_modify: illegal ib_modify_qp() calls
  * @sq_full: sends refused, queue full
  * @rq_full: receives refused, queue full
@@ -203,6 +232,7 @@ struct ibds_counters {
 	u64 rc_retry;
 	u64 rc_retry_exceeded;
 	u64 bad_lkey;
+	u64 bad_rkey;
 	u64 bad_modify;
 	u64 sq_full;
 	u64 rq_full;
@@ -377,13 +407,12 @@ struct ibds_port {
  * @qp_hash: the same for the datapath; changed under the first port's lock
  * @qp_mask: entries of @qp_hash less one
  * @next_qpn: where the search for a free QPN starts
- * @num_qp: number of QPs
+ * @mrs: memory regions by the index in their key; RCU
+ * @next_mr: where the search for a free index starts
+ * @objects: number of verbs objects by kind
+ * @user_objects: those of user space
+ * @user_bytes: memory that they take
  * @num_netif_qp: number of QPs for flow steering
- * @num_cq: number of CQs
- * @num_srq: number of SRQs
- * @num_pd: number of protection domains
- * @num_ah: number of address handles
- * @num_mr: number of memory regions
  * @fatal: IB_EVENT_DEVICE_FATAL was raised; the HCA is dead
  * @leaving: its agents no longer answer; see ibds_dev_silence()
  * @live_lock: protects @live
@@ -407,7 +436,12 @@ struct ibds_dev {
 	struct hlist_head *qp_hash;
 	u32 qp_mask;
 	u32 next_qpn;
-	atomic_t num_qp, num_netif_qp, num_cq, num_srq, num_pd, num_ah, num_mr;
+	struct xarray mrs;
+	u32 next_mr;
+	atomic_t objects[IBDS_KINDS];
+	atomic_t user_objects[IBDS_KINDS];
+	atomic64_t user_bytes;
+	atomic_t num_netif_qp;
 	bool fatal;
 	bool leaving;
 	spinlock_t live_lock;	/* live; a leaf */

@@ -29,6 +29,7 @@
 #include "dma.h"
 #include "line.h"
 #include "link.h"
+#include "mr.h"
 #include "object.h"
 #include "qp.h"
 #include "sma.h"
@@ -345,13 +346,16 @@ static int __init ibds_init(void)
 	err = ibds_datapath_init();
 	if (err)
 		return err;
-	err = ibds_line_init(ibds_pkt_due);
+	err = ibds_mr_init();
 	if (err)
 		goto err_datapath;
+	err = ibds_line_init(ibds_pkt_due);
+	if (err)
+		goto err_mr;
 	err = ibds_switch_init();
 	if (err) {
 		ibds_line_exit();
-		goto err_datapath;
+		goto err_mr;
 	}
 	ibds_swagent_init();
 	ibds_debugfs_init();
@@ -362,6 +366,8 @@ static int __init ibds_init(void)
 
 err_debugfs:
 	ibds_fabric_exit();
+err_mr:
+	ibds_mr_exit();
 err_datapath:
 	ibds_datapath_exit();
 	return err;
@@ -379,6 +385,7 @@ static void __exit ibds_exit(void)
 	bus_unregister(&ibds_bus);
 	ibds_fabric_exit();
 	ibds_datapath_exit();
+	ibds_mr_exit();
 	/* Pending RCU callbacks point into this module. */
 	rcu_barrier();
 }

@@ -10,21 +10,23 @@
 #include <linux/slab.h>
 
 #include "mcast.h"
+#include "object.h"
 
 /**
  * ibds_mcast_bucket - get the hash bucket of a port for a group
  * @port: HCA port
  * @mgid: group
+ * @mlid: multicast LID
  *
  * Return: the list of attachments that contains those to the group.
  */
 struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
-				     const union ib_gid *mgid)
+				     const union ib_gid *mgid, u16 mlid)
 {
 	u64 hi = (__force u64)mgid->global.subnet_prefix;
 	u64 lo = (__force u64)mgid->global.interface_id;
 
-	return &port->mcast[hash_64(hi ^ (lo * GOLDEN_RATIO_64),
+	return &port->mcast[hash_64(hi ^ (lo * GOLDEN_RATIO_64) ^ mlid,
 				    ilog2(ARRAY_SIZE(port->mcast)))];
 }
 
@@ -39,8 +41,10 @@ static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
 	return NULL;
 }
 
-static void ibds_attach_del(struct ibds_attach *at)
+static void ibds_attach_del(struct ibds_qp *qp, struct ibds_attach *at)
 {
+	qp->groups--;
+	ibds_object_put(to_ibds_dev(qp->ib.device), IBDS_GROUP, qp->user);
 	hlist_del_rcu(&at->node);
 	list_del(&at->in_qp);
 	kfree_rcu(at, rcu);
@@ -48,16 +52,23 @@ static void ibds_attach_del(struct ibds_attach *at)
 
 int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
+	struct ibds_dev *dev = to_ibds_dev(ibqp->device);
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	spinlock_t *lock = ibds_lookup_lock(qp);
 	struct ibds_attach *at, *new;
 	unsigned long flags;
+	int err;
 
 	if (atomic_dec_if_positive(&qp->port->faults.attach_error) >= 0)
 		return -ENOMEM;
-	new = kzalloc_obj(*new);
-	if (!new)
+	err = ibds_object_get(dev, IBDS_GROUP, qp->user);
+	if (err)
+		return err;
+	new = kzalloc_obj(*new, ibds_gfp(qp->user));
+	if (!new) {
+		ibds_object_put(dev, IBDS_GROUP, qp->user);
 		return -ENOMEM;
+	}
 	new->mgid = *gid;
 	new->mlid = lid;
 	new->count = 1;
@@ -68,15 +79,20 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	if (at) {
 		/* Attaching again changes nothing; IBA vol 1, 11.3.1. */
 		at->count++;
+	} else if (qp->user && qp->groups == IBDS_USER_GROUPS) {
+		err = -ENOMEM;
 	} else {
+		qp->groups++;
 		list_add(&new->in_qp, &qp->mcast);
 		hlist_add_head_rcu(&new->node,
-				   ibds_mcast_bucket(qp->port, gid));
+				   ibds_mcast_bucket(qp->port, gid, lid));
 	}
 	spin_unlock_irqrestore(lock, flags);
-	if (at)
+	if (at || err) {
+		ibds_object_put(dev, IBDS_GROUP, qp->user);
 		kfree(new);
-	return 0;
+	}
+	return err;
 }
 
 int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
@@ -89,7 +105,7 @@ int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	spin_lock_irqsave(lock, flags);
 	at = ibds_attach_find(qp, gid, lid);
 	if (at && !--at->count)
-		ibds_attach_del(at);
+		ibds_attach_del(qp, at);
 	spin_unlock_irqrestore(lock, flags);
 	return at ? 0 : -EINVAL;
 }
@@ -106,6 +122,6 @@ void ibds_detach_all(struct ibds_qp *qp)
 
 	spin_lock_irqsave(lock, flags);
 	list_for_each_entry_safe(at, next, &qp->mcast, in_qp)
-		ibds_attach_del(at);
+		ibds_attach_del(qp, at);
 	spin_unlock_irqrestore(lock, flags);
 }

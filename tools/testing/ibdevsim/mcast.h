@@ -8,6 +8,6 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 void ibds_detach_all(struct ibds_qp *qp);
 struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
-				     const union ib_gid *mgid);
+				     const union ib_gid *mgid, u16 mlid);
 
 #endif /* IBDEVSIM_MCAST_H */

@@ -4,10 +4,12 @@
  * datapath
  */
 #include <linux/delay.h>
+#include <linux/seq_file.h>
 
 #include "object.h"
 
 struct workqueue_struct *ibds_datapath_wq;
+struct workqueue_struct *ibds_user_wq;
 
 /**
  * ibds_object_fails - check whether a fault makes this call fail
@@ -34,15 +36,54 @@ void ibds_command_wait(u32 ms)
 		msleep(ms);
 }
 
+/* The maximum number of objects of a kind, 0: no limit. */
+static u32 ibds_object_max(const struct ibds_dev *dev, enum ibds_kind kind)
+{
+	switch (kind) {
+	case IBDS_QP:
+	case IBDS_SRQ:
+		return dev->caps.max_qp;
+	case IBDS_CQ:
+		return dev->caps.max_cq;
+	case IBDS_MR:
+		return IBDS_MAX_MR;
+	default:
+		return 0;
+	}
+}
+
+/* User space must not be able to take all that the kernel needs. */
+static u32 ibds_object_user_max(const struct ibds_dev *dev, enum ibds_kind kind)
+{
+	switch (kind) {
+	case IBDS_QP:
+	case IBDS_SRQ:
+	case IBDS_CQ:
+		return ibds_object_max(dev, kind) / 2;
+	case IBDS_GROUP:
+		return IBDS_USER_ATTACHMENTS;
+	default:
+		return IBDS_USER_OBJECTS;
+	}
+}
+
+static bool ibds_object_count(atomic_t *num, u32 max)
+{
+	if (atomic_inc_return(num) <= max || !max)
+		return true;
+	atomic_dec(num);
+	return false;
+}
+
 /**
  * ibds_object_get - count an object that is about to be created
  * @dev: HCA
- * @num: number of objects of its kind
- * @max: maximum of that, 0: no limit
+ * @kind: kind of object
+ * @user: it is user space's
  *
  * Return: 0, or -errno if there cannot be another one.
  */
-int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max)
+int ibds_object_get(struct ibds_dev *dev, enum ibds_kind kind, bool user)
 {
 	struct ibds_faults *faults = &dev->port[0].faults;
 
@@ -50,15 +91,91 @@ int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max)
 		return -EIO;
 	if (ibds_object_fails(&faults->create_error, &faults->create_skip))
 		return -ENOMEM;
-	if (atomic_inc_return(num) > max && max) {
-		atomic_dec(num);
+	if (user && !ibds_object_count(&dev->user_objects[kind],
+				       ibds_object_user_max(dev, kind)))
 		return -ENOMEM;
-	}
+	if (ibds_object_count(&dev->objects[kind], ibds_object_max(dev, kind)))
+		return 0;
+	if (user)
+		atomic_dec(&dev->user_objects[kind]);
+	return -ENOMEM;
+}
+
+/**
+ * ibds_object_put - an object is gone, or was not created after all
+ * @dev: HCA
+ * @kind: kind of object
+ * @user: it was user space's
+ */
+void ibds_object_put(struct ibds_dev *dev, enum ibds_kind kind, bool user)
+{
+	if (user)
+		atomic_dec(&dev->user_objects[kind]);
+	atomic_dec(&dev->objects[kind]);
+}
+
+/**
+ * ibds_user_charge - take memory for an object of user space
+ * @dev: HCA
+ * @bytes: how much, 0 for the kernel's
+ *
+ * What the user's control group allows is another limit.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int ibds_user_charge(struct ibds_dev *dev, u64 bytes)
+{
+	u64 limit = (u64)dev->caps.user_mem << 20;
+	s64 used = atomic64_read(&dev->user_bytes);
+
+	/* Never above the limit, not even for a moment: others would fail. */
+	do {
+		if (bytes > limit || used + bytes > limit)
+			return bytes ? -ENOMEM : 0;
+	} while (!atomic64_try_cmpxchg(&dev->user_bytes, &used, used + bytes));
 	return 0;
 }
 
 /**
- * ibds_datapath_init - create the datapath's work queue
+ * ibds_user_uncharge - undo ibds_user_charge()
+ * @dev: HCA
+ * @bytes: how much
+ */
+void ibds_user_uncharge(struct ibds_dev *dev, u64 bytes)
+{
+	atomic64_sub(bytes, &dev->user_bytes);
+}
+
+static const char * const ibds_kind_names[IBDS_KINDS] = {
+	[IBDS_UCONTEXT] = "ucontext",
+	[IBDS_PD] = "pd",
+	[IBDS_AH] = "ah",
+	[IBDS_MR] = "mr",
+	[IBDS_CQ] = "cq",
+	[IBDS_SRQ] = "srq",
+	[IBDS_QP] = "qp",
+	[IBDS_GROUP] = "group",
+};
+
+/**
+ * ibds_objects_show - print how many objects there are, and what users have
+ * @m: file to print to
+ * @dev: HCA
+ */
+void ibds_objects_show(struct seq_file *m, struct ibds_dev *dev)
+{
+	int i;
+
+	for (i = 0; i < IBDS_KINDS; i++)
+		seq_printf(m, "%s %d %d\n", ibds_kind_names[i],
+			   atomic_read(&dev->objects[i]),
+			   atomic_read(&dev->user_objects[i]));
+	seq_printf(m, "user_bytes %lld\n",
+		   (s64)atomic64_read(&dev->user_bytes));
+}
+
+/**
+ * ibds_datapath_init - create the datapath's work queues
  *
  * Return: 0 or -ENOMEM.
  */
@@ -68,13 +185,22 @@ int ibds_datapath_init(void)
 	ibds_datapath_wq = alloc_workqueue("ibdevsim",
 					   WQ_MEM_RECLAIM | WQ_HIGHPRI |
 					   WQ_PERCPU, 0);
-	return ibds_datapath_wq ? 0 : -ENOMEM;
+	if (!ibds_datapath_wq)
+		return -ENOMEM;
+	/* What user space causes does not go before anything else. */
+	ibds_user_wq = alloc_workqueue("ibdevsim_user",
+				       WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (ibds_user_wq)
+		return 0;
+	destroy_workqueue(ibds_datapath_wq);
+	return -ENOMEM;
 }
 
 /**
- * ibds_datapath_exit - destroy the datapath's work queue; no HCA is left
+ * ibds_datapath_exit - destroy the datapath's work queues; no HCA is left
  */
 void ibds_datapath_exit(void)
 {
+	destroy_workqueue(ibds_user_wq);
 	destroy_workqueue(ibds_datapath_wq);
 }

@@ -4,13 +4,31 @@
 
 #include "ibdevsim.h"
 
+struct seq_file;
+
+/* PDs, AHs and regions of user space per HCA; of other objects it gets half. */
+#define IBDS_USER_OBJECTS	65536
+/* Attachments of QPs of user space to groups, per HCA. */
+#define IBDS_USER_ATTACHMENTS	16384
+
 extern struct workqueue_struct *ibds_datapath_wq;
+extern struct workqueue_struct *ibds_user_wq;
 
 int ibds_datapath_init(void);
 void ibds_datapath_exit(void);
 
 bool ibds_object_fails(atomic_t *error, atomic_t *skip);
-int ibds_object_get(struct ibds_dev *dev, atomic_t *num, u32 max);
+int ibds_object_get(struct ibds_dev *dev, enum ibds_kind kind, bool user);
+void ibds_object_put(struct ibds_dev *dev, enum ibds_kind kind, bool user);
+int ibds_user_charge(struct ibds_dev *dev, u64 bytes);
+void ibds_user_uncharge(struct ibds_dev *dev, u64 bytes);
 void ibds_command_wait(u32 ms);
+void ibds_objects_show(struct seq_file *m, struct ibds_dev *dev);
+
+/* Memory of users is accounted to their control group. */
+static inline gfp_t ibds_gfp(bool user)
+{
+	return user ? GFP_KERNEL_ACCOUNT | __GFP_NOWARN : GFP_KERNEL;
+}
 
 #endif /* IBDEVSIM_OBJECT_H */

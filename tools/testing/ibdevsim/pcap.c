@@ -134,6 +134,7 @@ static u32 ibds_headers_len(const struct ibds_pkt *pkt)
 {
 	return IB_LRH_BYTES + (pkt->grh_valid ? IB_GRH_BYTES : 0) +
 	       IB_BTH_BYTES + (ibds_is_ud(pkt) ? IB_DETH_BYTES : 0) +
+	       pkt->ext_len +
 	       (pkt->imm_valid ? IBDS_IMM_BYTES : 0);
 }
 
@@ -177,6 +178,8 @@ static u8 *ibds_put_ext(u8 *p, const struct ibds_pkt *pkt)
 		put_unaligned_be32(pkt->sqpn & 0xffffff, p + 4);
 		p += IB_DETH_BYTES;
 	}
+	memcpy(p, pkt->ext, pkt->ext_len);
+	p += pkt->ext_len;
 	if (pkt->imm_valid) {
 		memcpy(p, &pkt->imm, IBDS_IMM_BYTES);
 		p += IBDS_IMM_BYTES;

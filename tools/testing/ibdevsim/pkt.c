@@ -17,7 +17,7 @@ struct ibds_pkt *ibds_pkt_alloc(u32 len, gfp_t gfp)
 {
 	struct ibds_pkt *pkt;
 
-	pkt = kmalloc_flex(*pkt, data, len, gfp);
+	pkt = kmalloc_flex(*pkt, data, len, gfp | __GFP_NOWARN);
 	if (!pkt)
 		return NULL;
 	memset(pkt, 0, sizeof(*pkt));

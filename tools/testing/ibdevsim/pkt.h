@@ -9,6 +9,9 @@
 
 #include "ibdevsim.h"
 
+/* The longest extended header between BTH and immediate data: AtomicETH. */
+#define IBDS_MAX_EXT		28
+
 /**
  * struct ibds_pkt - a packet outside the fast path: management, injected,
  *	delayed or mirrored
@@ -40,6 +43,8 @@
  * @sqpn: DETH SrcQP
  * @qkey: DETH Q_Key
  * @psn: BTH PSN
+ * @ext: RETH, AETH, AtomicETH, AtomicAckETH or IETH
+ * @ext_len: bytes of that
  * @imm_valid: there is immediate data
  * @imm: immediate data
  * @csum_ok: the sending HCA computed the checksum
@@ -63,6 +68,8 @@ struct ibds_pkt {
 	bool solicited;
 	u16 pkey;
 	u32 dqpn, sqpn, qkey, psn;
+	u8 ext[IBDS_MAX_EXT];
+	u8 ext_len;
 	bool imm_valid;
 	__be32 imm;
 	bool csum_ok;

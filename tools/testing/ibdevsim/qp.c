@@ -7,6 +7,8 @@
  * caused by a peer's message, retries.
  */
 #include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include "addr.h"
 #include "cq.h"
@@ -36,6 +38,8 @@ static const struct {
 	{ IBDS_TODO_DRAINED, IB_EVENT_SQ_DRAINED },
 	{ IBDS_TODO_FATAL, IB_EVENT_QP_FATAL },
 	{ IBDS_TODO_LAST_WQE, IB_EVENT_QP_LAST_WQE_REACHED },
+	{ IBDS_TODO_ACCESS, IB_EVENT_QP_ACCESS_ERR },
+	{ IBDS_TODO_INVALID, IB_EVENT_QP_REQ_ERR },
 };
 
 static void ibds_qp_raise(struct ibds_qp *qp, unsigned long todo)
@@ -90,14 +94,16 @@ static void ibds_qp_work(struct work_struct *work)
 
 /* ---- modify ------------------------------------------------------------- */
 
-static bool ibds_attr_av_ok(const struct ibds_dev *dev,
+static bool ibds_attr_av_ok(const struct ibds_qp *qp,
 			    const struct ib_qp_attr *attr)
 {
+	const struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
 	const struct rdma_ah_attr *av = &attr->ah_attr;
 
 	return av->type == RDMA_AH_ATTR_TYPE_IB &&
 	       rdma_ah_get_port_num(av) >= 1 &&
 	       rdma_ah_get_port_num(av) <= dev->caps.ports &&
+	       (!qp->user || ibds_path_ok(qp->port, av)) &&
 	       rdma_ah_get_dlid(av) && rdma_ah_get_dlid(av) < IBDS_MFT_BASE &&
 	       (!(rdma_ah_get_ah_flags(av) & IB_AH_GRH) ||
 		rdma_ah_read_grh(av)->sgid_index < dev->caps.gids);
@@ -114,7 +120,7 @@ static bool ibds_attr_ok(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 		return false;
 	if ((mask & IB_QP_PKEY_INDEX) && attr->pkey_index >= dev->caps.pkeys)
 		return false;
-	if ((mask & IB_QP_AV) && !ibds_attr_av_ok(dev, attr))
+	if ((mask & IB_QP_AV) && !ibds_attr_av_ok(qp, attr))
 		return false;
 	if ((mask & IB_QP_PATH_MTU) &&
 	    (attr->path_mtu < IB_MTU_256 ||
@@ -129,6 +135,12 @@ static bool ibds_attr_ok(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 	if ((mask & IB_QP_TIMEOUT) && attr->timeout > 31)
 		return false;
 	if ((mask & IB_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return false;
+	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) &&
+	    attr->max_rd_atomic > IBDS_MAX_RD_ATOM)
+		return false;
+	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic > IBDS_MAX_RD_ATOM)
 		return false;
 	/* Alternate paths are not supported. */
 	return !(mask & IB_QP_ALT_PATH);
@@ -171,7 +183,15 @@ static void ibds_attr_apply(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 		rcv->rnr_timer = attr->min_rnr_timer;
 	}
 	if (mask & IB_QP_SQ_PSN)
-		qp->sq.psn = attr->sq_psn;
+		qp->sq.psn = attr->sq_psn & IBDS_PSN_MASK;
+	if (mask & IB_QP_ACCESS_FLAGS) {
+		qp->attr.qp_access_flags = attr->qp_access_flags;
+		rcv->access = attr->qp_access_flags;
+	}
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC) {
+		qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+		rcv->rd_atom = attr->max_dest_rd_atomic;
+	}
 }
 
 /* Attributes for ib_query_qp(), retries and the SQD event. */
@@ -182,12 +202,8 @@ static void ibds_attr_keep(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 
 	if (mask & IB_QP_RQ_PSN)
 		kept->rq_psn = attr->rq_psn;
-	if (mask & IB_QP_ACCESS_FLAGS)
-		kept->qp_access_flags = attr->qp_access_flags;
 	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
 		kept->max_rd_atomic = attr->max_rd_atomic;
-	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
-		kept->max_dest_rd_atomic = attr->max_dest_rd_atomic;
 	if (mask & IB_QP_TIMEOUT)
 		kept->timeout = attr->timeout;
 	if (mask & IB_QP_RETRY_CNT)
@@ -214,6 +230,8 @@ static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 	struct ibds_rcv *rcv = qp->rcv;
 	struct ibds_sq *sq = &qp->sq;
 
+	/* If it is running, it does no harm to an empty queue. */
+	hrtimer_try_to_cancel(&qp->timer);
 	spin_lock(&rcv->lock);
 	spin_lock(&rcv->rq.lock);
 	clear(qp->send_cq, qp);
@@ -227,11 +245,13 @@ static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 	sq->waiting = false;
 	sq->late = false;
 	sq->give_up = false;
+	sq->done = 0;
 	WRITE_ONCE(sq->retired, 0);
 	rcv->rq.head = 0;
 	rcv->rq.tail = 0;
 	WRITE_ONCE(qp->rq_retired, 0);
 	rcv->broken = false;
+	rcv->partial = NULL;
 	qp->last_wqe = false;
 	xchg(&qp->todo, 0);
 	spin_unlock(&rcv->rq.lock);
@@ -263,7 +283,7 @@ static int ibds_modify_locked(struct ibds_qp *qp, struct ib_qp_attr *attr,
 	ibds_qp_set_state(qp, next);
 	if (next == IB_QPS_RESET)
 		ibds_qp_clear(qp, dev->caps.reset_purge);
-	if (next == IB_QPS_SQD && cur == IB_QPS_RTS &&
+	if (next == IB_QPS_SQD && cur == IB_QPS_RTS && !qp->sq.done &&
 	    qp->attr.en_sqd_async_notify)
 		ibds_qp_ask(qp, IBDS_TODO_DRAINED);
 	ibds_sq_run(qp, later, false);
@@ -296,8 +316,6 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 	ibds_later_run(&later);
 	rcu_read_unlock();
-	if (!err && reset)
-		hrtimer_cancel(&qp->timer);
 	return err;
 }
 
@@ -316,7 +334,7 @@ int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	attr->dest_qp_num = qp->remote_qpn;
 	attr->pkey_index = qp->pkey_index;
 	attr->port_num = qp->port->num;
-	attr->sq_draining = 0;
+	attr->sq_draining = qp->state == IB_QPS_SQD && qp->sq.done;
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 
 	init->event_handler = ibqp->event_handler;
@@ -333,7 +351,7 @@ int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* ---- create and destroy ------------------------------------------------- */
+/* ---- what can be created ------------------------------------------------ */
 
 static int ibds_init_check_flags(const struct ibds_dev *dev,
 				 const struct ib_qp_init_attr *init)
@@ -368,6 +386,16 @@ static int ibds_init_check_type(const struct ibds_dev *dev,
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+/* What user space cannot have: LSO, flow steering, QP0 and QP1. */
+static int ibds_init_check_user(const struct ib_qp_init_attr *init)
+{
+	if (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD)
+		return -EOPNOTSUPP;
+	if (init->create_flags & ~IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 static int ibds_init_check(const struct ibds_dev *dev,
@@ -436,6 +464,77 @@ static void ibds_qp_unpublish(struct ibds_dev *dev, struct ibds_qp *qp)
 	xa_erase(&dev->qps, qp->ib.qp_num);
 }
 
+/* ---- what is different for user space ---------------------------------- */
+
+/* Get what completions of a user's QP point to. */
+static int ibds_face_get(struct ibds_qp *qp, struct ibds_ucontext *ucontext)
+{
+	struct ibds_face *face;
+
+	mutex_lock(&ucontext->lock);
+	face = list_first_entry_or_null(&ucontext->faces, struct ibds_face,
+					list);
+	if (face)
+		list_del(&face->list);
+	mutex_unlock(&ucontext->lock);
+	if (!face)
+		face = kzalloc_obj(*face, ibds_gfp(true));
+	qp->ucontext = ucontext;
+	qp->face = face;
+	return face ? 0 : -ENOMEM;
+}
+
+static void ibds_face_put(struct ibds_qp *qp)
+{
+	struct ibds_ucontext *ucontext = qp->ucontext;
+
+	if (!qp->face)
+		return;
+	mutex_lock(&ucontext->lock);
+	list_add_tail(&qp->face->list, &ucontext->faces);
+	mutex_unlock(&ucontext->lock);
+}
+
+/* Memory that a QP of user space takes. */
+static u64 ibds_qp_bytes(const struct ib_qp_init_attr *init)
+{
+	const struct ib_qp_cap *cap = &init->cap;
+	u64 bytes = ibds_sq_bytes(cap) + 2 * IBDS_MAX_MTU;
+
+	if (!init->srq)
+		bytes += ibds_rq_bytes(cap->max_recv_wr,
+				       max(cap->max_recv_sge, 1u));
+	return bytes;
+}
+
+static int ibds_qp_init_user(struct ibds_qp *qp, struct ib_qp_init_attr *init,
+			     struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
+	u64 bytes;
+	int err;
+
+	err = ibds_init_check_user(init);
+	if (err)
+		return err;
+	bytes = ibds_qp_bytes(init);
+	err = ibds_user_charge(dev, bytes);
+	if (err)
+		return err;
+	err = ibds_face_get(qp, rdma_udata_to_drv_context(udata,
+							  struct ibds_ucontext,
+							  ib));
+	if (err) {
+		ibds_user_uncharge(dev, bytes);
+		return err;
+	}
+	qp->user = true;
+	qp->charged = bytes;
+	return 0;
+}
+
+/* ---- life cycle --------------------------------------------------------- */
+
 static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 {
 	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
@@ -443,13 +542,14 @@ static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 	qp->port = &dev->port[0];
 	qp->state = IB_QPS_RESET;
 	qp->send_cq = to_ibds_cq(init->send_cq);
-	qp->lkey = dev->ib.local_dma_lkey;
+	qp->lkey = qp->user ? IBDS_NO_LKEY : dev->ib.local_dma_lkey;
 	qp->phys = dev->caps.dma;
 	qp->csum = dev->caps.csum;
 	qp->block_loopback = init->create_flags &
 			     IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
 	qp->create_flags = init->create_flags;
 	qp->sq.lso = init->create_flags & IB_QP_CREATE_IPOIB_UD_LSO;
+	qp->sq.keep_ah = qp->user && init->qp_type == IB_QPT_UD;
 	qp->sq.sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->attr.cap = init->cap;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
@@ -460,44 +560,36 @@ static void ibds_qp_init(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 }
 
 /* The number of QPs for flow steering is limited. */
-static int ibds_qp_get(struct ibds_dev *dev, u32 create_flags)
+static int ibds_qp_get(struct ibds_dev *dev, u32 create_flags, bool user)
 {
 	int err;
 
-	err = ibds_object_get(dev, &dev->num_qp, dev->caps.max_qp);
+	err = ibds_object_get(dev, IBDS_QP, user);
 	if (err || !(create_flags & IB_QP_CREATE_NETIF_QP))
 		return err;
 	if (atomic_inc_return(&dev->num_netif_qp) <= dev->caps.netif_qps)
 		return 0;
 	atomic_dec(&dev->num_netif_qp);
-	atomic_dec(&dev->num_qp);
+	ibds_object_put(dev, IBDS_QP, user);
 	return -ENOMEM;
 }
 
-static void ibds_qp_put(struct ibds_dev *dev, u32 create_flags)
+static void ibds_qp_put(struct ibds_dev *dev, u32 create_flags, bool user)
 {
 	if (create_flags & IB_QP_CREATE_NETIF_QP)
 		atomic_dec(&dev->num_netif_qp);
-	atomic_dec(&dev->num_qp);
+	ibds_object_put(dev, IBDS_QP, user);
 }
 
-int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
-		   struct ib_udata *udata)
+/* Allocate the queues, and let senders find the QP. */
+static int ibds_qp_build(struct ibds_qp *qp, const struct ib_qp_init_attr *init)
 {
-	struct ibds_dev *dev = to_ibds_dev(ibqp->device);
-	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	bool lazy = init->qp_type == IB_QPT_UD && !qp->user;
+	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
 	int err;
 
-	err = ibds_init_check(dev, init);
-	if (err)
-		return err;
-	err = ibds_qp_get(dev, init->create_flags);
-	if (err)
-		return err;
-
-	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
 	ibds_qp_init(qp, init);
-	err = ibds_sq_alloc(&qp->sq, &init->cap, init->qp_type == IB_QPT_UD);
+	err = ibds_sq_alloc(&qp->sq, &init->cap, lazy, ibds_gfp(qp->user));
 	if (err)
 		goto err_sq;
 	qp->rcv = ibds_rcv_alloc(qp, init);
@@ -508,13 +600,50 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = ibds_qp_publish(dev, qp, init);
 	if (err)
 		goto err_rcv;
+	if (qp->face)
+		qp->face->qp.qp_num = qp->ib.qp_num;
 	return 0;
 
 err_rcv:
 	ibds_rcv_free(qp->rcv);
 err_sq:
 	ibds_sq_free(&qp->sq);
-	ibds_qp_put(dev, init->create_flags);
+	return err;
+}
+
+int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
+		   struct ib_udata *udata)
+{
+	struct ibds_dev *dev = to_ibds_dev(ibqp->device);
+	struct ibds_qp *qp = to_ibds_qp(ibqp);
+	int err;
+
+	/* Users get no inline data, but may ask for it. */
+	if (udata)
+		init->cap.max_inline_data = 0;
+	err = ibds_init_check(dev, init);
+	if (err)
+		return err;
+	err = ibds_qp_get(dev, init->create_flags, udata);
+	if (err)
+		return err;
+
+	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
+	if (udata) {
+		err = ibds_qp_init_user(qp, init, udata);
+		if (err)
+			goto err_count;
+	}
+	err = ibds_qp_build(qp, init);
+	if (err)
+		goto err_user;
+	return 0;
+
+err_user:
+	ibds_face_put(qp);
+	ibds_user_uncharge(dev, qp->charged);
+err_count:
+	ibds_qp_put(dev, init->create_flags, udata);
 	return err;
 }
 
@@ -548,7 +677,9 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		ibds_detach_all(qp);
 	ibds_rcv_free(rcv);
 	ibds_sq_free(&qp->sq);
-	ibds_qp_put(dev, qp->create_flags);
+	ibds_face_put(qp);
+	ibds_user_uncharge(dev, qp->charged);
+	ibds_qp_put(dev, qp->create_flags, qp->user);
 	return 0;
 }
 

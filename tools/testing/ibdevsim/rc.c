@@ -1,69 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: reliable connections
+ * ibdevsim: requesters of reliable connections
  *
- * A message is copied from the sender's buffers to the receiver's in one step,
- * under the sender's sq.lock and the receiver's rcv->lock, and completes at
- * once on both sides: no acknowledgment is ever outstanding.  When the receiver
- * does not answer (no such QP, not ready, link down, packet lost) or has no
- * receive posted, the request becomes the first of the send queue and a timer
- * decides when it is tried again: ACK timeout and retry count, or RNR NAK delay
- * and RNR retry count, as in IBA vol 1, 9.7 and 9.9.
+ * A message is copied from the sender's buffers to the receiver's, under the
+ * sender's sq.lock and the receiver's rcv->lock, and completes at once on both
+ * sides: no acknowledgment is ever outstanding.  A long one is copied segment by
+ * segment; the locks are dropped in between, and the QP's work item goes on.  When
+ * the receiver does not answer (no such QP, not ready, link down, packet lost) or
+ * has no receive posted, the request becomes the first of the send queue and a
+ * timer decides when it is tried again: ACK timeout and retry count, or RNR NAK
+ * delay and RNR retry count, as in IBA vol 1, 9.7 and 9.9.
  *
- * The operations supported are SEND and SEND with immediate, not RDMA and
- * atomics.
+ * What is lost is lost on its way to the responder, so nothing is executed twice.
  */
 #include <linux/random.h>
 
 #include "addr.h"
-#include "cq.h"
 #include "fault.h"
-#include "pkt.h"
+#include "mr.h"
 #include "rc.h"
+#include "rcmsg.h"
+#include "rcresp.h"
 #include "rcv.h"
-#include "sge.h"
 #include "switch.h"
 
 /* Timeout for a QP without one, so that it still retries. */
 #define IBDS_RC_NO_TIMEOUT_NS	(500 * NSEC_PER_MSEC)
-
-/**
- * enum ibds_rc_answer - answer of the responder to a message
- * @IBDS_RC_ACK: received
- * @IBDS_RC_NONE: no answer, the message is lost
- * @IBDS_RC_RNR: receiver not ready
- * @IBDS_RC_INVALID: NAK, invalid request: longer than the receive
- * @IBDS_RC_OP_ERROR: NAK, remote operational error: invalid receive request
- */
-enum ibds_rc_answer {
-	IBDS_RC_ACK,
-	IBDS_RC_NONE,
-	IBDS_RC_RNR,
-	IBDS_RC_INVALID,
-	IBDS_RC_OP_ERROR,
-};
-
-/**
- * struct ibds_msg - a message in flight
- * @qp: sending QP
- * @wr: request
- * @later: list for packets for mirrors and reports
- * @src: payload
- * @len: bytes
- * @packets: number of packets on the wire
- * @slid: source LID
- * @pkey: P_Key
- */
-struct ibds_msg {
-	struct ibds_qp *qp;
-	const struct ib_send_wr *wr;
-	struct list_head *later;
-	struct ibds_pos src;
-	u32 len;
-	u32 packets;
-	u16 slid;
-	u16 pkey;
-};
 
 /* ---- timers ------------------------------------------------------------- */
 
@@ -126,6 +88,18 @@ static enum ib_wc_status ibds_rc_timeout(struct ibds_qp *qp)
 	return ibds_rc_wait(qp, ibds_ack_ns(qp->attr.timeout));
 }
 
+/* User space could have timers fire all the time: the longer, the slower. */
+static u64 ibds_rnr_patience(struct ibds_qp *qp, u64 ns)
+{
+	struct ibds_sq *sq = &qp->sq;
+
+	if (!qp->user)
+		return ns;
+	if (sq->rnr_naks < 100)
+		sq->rnr_naks++;
+	return max(ns, sq->rnr_naks * 100ULL * NSEC_PER_USEC);
+}
+
 static enum ib_wc_status ibds_rc_not_ready(struct ibds_qp *qp, u8 timer)
 {
 	struct ibds_sq *sq = &qp->sq;
@@ -135,7 +109,7 @@ static enum ib_wc_status ibds_rc_not_ready(struct ibds_qp *qp, u8 timer)
 		ibds_count(qp->port, rc_retry_exceeded);
 		return IB_WC_RNR_RETRY_EXC_ERR;
 	}
-	return ibds_rc_wait(qp, ibds_rnr_ns(timer));
+	return ibds_rc_wait(qp, ibds_rnr_patience(qp, ibds_rnr_ns(timer)));
 }
 
 /* The first request is done: reset the retry counters. */
@@ -145,235 +119,7 @@ static void ibds_rc_fresh(struct ibds_qp *qp)
 	qp->sq.rnr_retries = qp->attr.rnr_retry;
 	qp->sq.late = false;
 	qp->sq.give_up = false;
-}
-
-/* ---- packets for mirrors and reports ------------------------------------ */
-
-static u8 ibds_rc_opcode(const struct ibds_msg *msg, u32 index, bool last)
-{
-	bool imm = msg->wr->opcode == IB_WR_SEND_WITH_IMM;
-
-	if (msg->packets == 1)
-		return imm ? IB_OPCODE_RC_SEND_ONLY_WITH_IMMEDIATE :
-			     IB_OPCODE_RC_SEND_ONLY;
-	if (last)
-		return imm ? IB_OPCODE_RC_SEND_LAST_WITH_IMMEDIATE :
-			     IB_OPCODE_RC_SEND_LAST;
-	return index ? IB_OPCODE_RC_SEND_MIDDLE : IB_OPCODE_RC_SEND_FIRST;
-}
-
-static void ibds_rc_packet(struct ibds_port *to, const struct ibds_msg *msg,
-			   struct ibds_pos *pos, u32 index, u32 len,
-			   enum ibds_later todo)
-{
-	bool last = index == msg->packets - 1;
-	const struct ibds_qp *qp = msg->qp;
-	struct ibds_pkt *pkt;
-
-	pkt = ibds_pkt_alloc(len, GFP_ATOMIC);
-	if (!pkt) {
-		ibds_skip(pos, len);
-		return;
-	}
-	ibds_gather(pkt->data, pos, len);
-	pkt->len = len;
-	pkt->slid = msg->slid;
-	pkt->dlid = qp->av.dlid;
-	pkt->sl = qp->av.sl;
-	pkt->grh_valid = qp->av.grh;
-	if (qp->av.grh)
-		ibds_grh_build(&pkt->grh, &qp->av, qp->port);
-	pkt->opcode = ibds_rc_opcode(msg, index, last);
-	pkt->imm_valid = last && msg->wr->opcode == IB_WR_SEND_WITH_IMM;
-	pkt->imm = pkt->imm_valid ? msg->wr->ex.imm_data : 0;
-	pkt->solicited = last && (msg->wr->send_flags & IB_SEND_SOLICITED);
-	pkt->pkey = msg->pkey;
-	pkt->dqpn = qp->remote_qpn;
-	pkt->sqpn = qp->ib.qp_num;
-	pkt->psn = (qp->sq.psn + index) & IBDS_PSN_MASK;
-	pkt->from = qp->port;
-	pkt->to = to;
-	pkt->todo = todo;
-	list_add_tail(&pkt->list, msg->later);
-}
-
-static noinline void ibds_rc_mirror(struct ibds_port *to,
-				    const struct ibds_msg *msg,
-				    enum ibds_later todo)
-{
-	u32 mtu = 1 << msg->qp->mtu_shift;
-	struct ibds_pos pos = msg->src;
-	u32 left = msg->len;
-	u32 i, n;
-
-	for (i = 0; i < msg->packets; i++, left -= n) {
-		n = min(left, mtu);
-		ibds_rc_packet(to, msg, &pos, i, n, todo);
-	}
-}
-
-/* ---- receiving ---------------------------------------------------------- */
-
-static void ibds_rc_copy(struct ibds_pos dst, struct ibds_pos src, u32 len)
-{
-	u32 n;
-
-	for (; len; len -= n) {
-		n = min(ibds_pos_span(&dst), len);
-		ibds_gather(ibds_pos_va(&dst), &src, n);
-		ibds_pos_advance(&dst, n);
-	}
-}
-
-/*
- * A receive failed: move the QP to ERR.  The work item flushes its send queue.
- */
-static void ibds_rc_break(struct ibds_rcv *rcv)
-{
-	rcv->broken = true;
-	rcv->rc_on = NULL;
-	ibds_qp_ask(rcv->qp, IBDS_TODO_ERR);
-}
-
-static void ibds_rc_complete(struct ibds_port *to, struct ibds_rcv *rcv,
-			     const struct ibds_rwqe *wqe,
-			     const struct ibds_msg *msg)
-{
-	bool imm = msg->wr->opcode == IB_WR_SEND_WITH_IMM;
-	struct ibds_cqe *cqe;
-
-	cqe = ibds_cq_begin(rcv->cq);
-	cqe->wc.wr_id = wqe->wr_id;
-	cqe->wc.status = IB_WC_SUCCESS;
-	cqe->wc.opcode = IB_WC_RECV;
-	cqe->wc.vendor_err = 0;
-	cqe->wc.byte_len = msg->len;
-	cqe->wc.qp = &rcv->qp->ib;
-	cqe->wc.ex.imm_data = imm ? msg->wr->ex.imm_data : 0;
-	cqe->wc.src_qp = rcv->remote_qpn;
-	cqe->wc.slid = msg->slid;
-	cqe->wc.wc_flags = imm ? IB_WC_WITH_IMM : 0;
-	cqe->wc.pkey_index = rcv->pkey_index;
-	cqe->wc.sl = msg->qp->av.sl;
-	cqe->wc.dlid_path_bits = ibds_path_bits(to, msg->qp->av.dlid);
-	cqe->wc.port_num = to->num;
-	cqe->sq_slots = 0;
-	ibds_cq_end(rcv->cq, cqe, msg->wr->send_flags & IB_SEND_SOLICITED);
-	ibds_count_add(to, rx_packets, msg->packets);
-	ibds_count_add(to, rx_rc_packets, msg->packets);
-	ibds_count_add(to, rx_bytes, msg->len);
-	if (unlikely(msg->qp->av.grh))
-		ibds_count_add(to, rx_grh, msg->packets);
-}
-
-/* rcv->lock is held, the packet is for this QP. */
-static enum ibds_rc_answer ibds_rc_accept(struct ibds_port *to,
-					  struct ibds_rcv *rcv,
-					  const struct ibds_msg *msg)
-{
-	const struct ibds_rwqe *wqe;
-	struct ibds_pos dst;
-
-	if (unlikely(rcv->rtr)) {
-		rcv->rtr = false;
-		ibds_qp_ask(rcv->qp, IBDS_TODO_COMM_EST);
-	}
-	wqe = ibds_rcv_take(rcv);
-	if (unlikely(!wqe)) {
-		ibds_count(to, rc_rnr_nak);
-		return IBDS_RC_RNR;
-	}
-	if (unlikely(wqe->bad)) {
-		ibds_count(to, bad_lkey);
-		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_PROT_ERR);
-		ibds_rc_break(rcv);
-		return IBDS_RC_OP_ERROR;
-	}
-	if (unlikely(wqe->length < msg->len)) {
-		ibds_count(to, drop_recv_short);
-		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_LEN_ERR);
-		ibds_rc_break(rcv);
-		return IBDS_RC_INVALID;
-	}
-	dst = (struct ibds_pos){ .sge = wqe->sge, .phys = rcv->phys };
-	ibds_rc_copy(dst, msg->src, msg->len);
-	ibds_rc_complete(to, rcv, wqe, msg);
-	return IBDS_RC_ACK;
-}
-
-static enum ibds_rc_answer ibds_rc_deliver(struct ibds_port *to,
-					   struct ibds_rcv *rcv,
-					   const struct ibds_msg *msg,
-					   u8 *rnr_timer)
-{
-	enum ibds_rc_answer answer = IBDS_RC_NONE;
-	const struct ibds_qp *qp = msg->qp;
-	bool bad_pkey = false;
-
-	spin_lock(&rcv->lock);
-	*rnr_timer = rcv->rnr_timer;
-	if (unlikely(rcv->rc_on != to || rcv->remote_qpn != qp->ib.qp_num ||
-		     rcv->remote_lid != msg->slid))
-		ibds_count(to, drop_no_qp);
-	else if (unlikely(!ibds_pkey_match(READ_ONCE(to->pkeys[rcv->pkey_index]),
-					   msg->pkey)))
-		bad_pkey = true;
-	else
-		answer = ibds_rc_accept(to, rcv, msg);
-	spin_unlock(&rcv->lock);
-
-	if (unlikely(bad_pkey)) {
-		struct ibds_pos pos = msg->src;
-
-		ibds_count(to, drop_pkey);
-		ibds_rc_packet(to, msg, &pos, 0, 0, IBDS_LATER_BAD_PKEY);
-	}
-	return answer;
-}
-
-/**
- * ibds_rc_arrive - receive a message from outside the fast path
- * @to: the port
- * @pkt: RC SEND only, of any length: it stands for all packets of the message
- *
- * No answer is sent, so the packet need not come from the peer's QP.
- *
- * Context: interrupts are disabled; RCU read side.
- */
-void ibds_rc_arrive(struct ibds_port *to, const struct ibds_pkt *pkt)
-{
-	bool imm = pkt->opcode == IB_OPCODE_RC_SEND_ONLY_WITH_IMMEDIATE;
-	struct ib_sge sge = {
-		.addr = (uintptr_t)pkt->data,
-		.length = pkt->len,
-	};
-	struct ib_send_wr wr = {
-		.opcode = imm ? IB_WR_SEND_WITH_IMM : IB_WR_SEND,
-		.ex.imm_data = pkt->imm,
-		.send_flags = pkt->solicited ? IB_SEND_SOLICITED : 0,
-	};
-	struct ibds_msg msg = {
-		.wr = &wr,
-		.src.sge = &sge,
-		.len = pkt->len,
-		.packets = 1,
-		.slid = pkt->slid,
-	};
-	struct ibds_rcv *rcv = ibds_rcv_find(to->dev, pkt->dqpn);
-
-	if (!rcv) {
-		ibds_count(to, drop_no_qp);
-		return;
-	}
-	spin_lock(&rcv->lock);
-	if (rcv->rc_on != to || rcv->remote_lid != pkt->slid) {
-		ibds_count(to, drop_no_qp);
-	} else {
-		/* As if sent by the peer: with the path back to it. */
-		msg.qp = rcv->qp;
-		ibds_rc_accept(to, rcv, &msg);
-	}
-	spin_unlock(&rcv->lock);
+	qp->sq.rnr_naks = 0;
 }
 
 /* ---- sending ------------------------------------------------------------ */
@@ -385,7 +131,7 @@ static bool ibds_rc_lost(const struct ibds_msg *msg, struct ibds_port *to)
 	bool lost = false;
 	u32 i;
 
-	for (i = 0; i < msg->packets; i++) {
+	for (i = 0; i < max(msg->packets, msg->replies); i++) {
 		lost |= ibds_fault_lose(from);
 		if (to != from)
 			lost |= ibds_fault_lose(to);
@@ -429,7 +175,7 @@ static noinline enum ib_wc_status ibds_rc_fault(const struct ibds_msg *msg,
 		return ibds_rc_wait(qp, us * NSEC_PER_USEC);
 	}
 	while (ibds_rc_lost(msg, to)) {
-		if (msg->packets < 2 || !sq->retries)
+		if (max(msg->packets, msg->replies) < 2 || !sq->retries)
 			return ibds_rc_timeout(qp);
 		sq->retries--;
 		ibds_count(from, rc_retry);
@@ -482,7 +228,7 @@ static enum ibds_rc_answer ibds_rc_transmit(const struct ibds_msg *msg,
 		ibds_count(to, drop_no_qp);
 		return IBDS_RC_NONE;
 	}
-	return ibds_rc_deliver(to, rcv, msg, rnr_timer);
+	return ibds_resp_deliver(to, rcv, msg, rnr_timer);
 }
 
 static enum ib_wc_status ibds_rc_outcome(struct ibds_qp *qp,
@@ -496,14 +242,20 @@ static enum ib_wc_status ibds_rc_outcome(struct ibds_qp *qp,
 		return ibds_rc_not_ready(qp, rnr_timer);
 	case IBDS_RC_INVALID:
 		return IB_WC_REM_INV_REQ_ERR;
+	case IBDS_RC_ACCESS:
+		return IB_WC_REM_ACCESS_ERR;
 	case IBDS_RC_OP_ERROR:
 		return IB_WC_REM_OP_ERR;
+	case IBDS_RC_LOCAL:
+		ibds_count(qp->port, bad_lkey);
+		return IB_WC_LOC_PROT_ERR;
 	default:
 		return IB_WC_SUCCESS;
 	}
 }
 
-static enum ib_wc_status ibds_rc_message(const struct ibds_msg *msg)
+static __always_inline enum ib_wc_status
+ibds_rc_message(const struct ibds_msg *msg)
 {
 	struct ibds_qp *qp = msg->qp;
 	struct ibds_port *port = qp->port;
@@ -523,26 +275,127 @@ static enum ib_wc_status ibds_rc_message(const struct ibds_msg *msg)
 	}
 	ibds_count_add(port, tx_packets, msg->packets);
 	ibds_count_add(port, tx_rc_packets, msg->packets);
-	ibds_count_add(port, tx_bytes, msg->len);
+	if (likely(!msg->replies))
+		ibds_count_add(port, tx_bytes, msg->len);
 	if (unlikely(qp->av.grh))
 		ibds_count_add(port, tx_grh, msg->packets);
 	if (unlikely(READ_ONCE(port->mirror)))
-		ibds_rc_mirror(to, msg, IBDS_LATER_MIRROR);
+		ibds_msg_mirror(to, msg, IBDS_LATER_MIRROR);
 	answer = ibds_rc_transmit(msg, to, &rnr_timer);
 	if (unlikely(answer != IBDS_RC_ACK))
 		return ibds_rc_outcome(qp, answer, rnr_timer);
-	if (unlikely(READ_ONCE(to->mirror)))
-		ibds_rc_mirror(to, msg, IBDS_LATER_MIRROR_RX);
+	if (unlikely(READ_ONCE(to->mirror)) && !msg->replies)
+		ibds_msg_mirror(to, msg, IBDS_LATER_MIRROR_RX);
 	return IB_WC_SUCCESS;
 }
 
+/* ---- requests ----------------------------------------------------------- */
+
+/* Describe what the request's segment needs beside @off and @len. */
+static void ibds_rc_describe(struct ibds_msg *msg)
+{
+	const struct ib_send_wr *wr = msg->wr;
+	struct ibds_qp *qp = msg->qp;
+	u32 packets = DIV_ROUND_UP(msg->len, 1U << qp->mtu_shift);
+
+	msg->packets = max(packets, 1U);
+	msg->slid = READ_ONCE(qp->port->lid) + qp->av.path_bits;
+	msg->pkey = READ_ONCE(qp->port->pkeys[qp->pkey_index]);
+	msg->mapped = !(wr->send_flags & IB_SEND_INLINE);
+	msg->src.sge = wr->sg_list;
+	if (wr->opcode == IB_WR_RDMA_READ ||
+	    wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
+		/* One request asks for all of it. */
+		msg->replies = msg->packets;
+		msg->packets = !msg->off;
+	}
+}
+
+static u64 ibds_rc_total(const struct ib_send_wr *wr)
+{
+	if (wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->opcode == IB_WR_ATOMIC_FETCH_AND_ADD)
+		return sizeof(u64);
+	return ibds_wr_length(wr);
+}
+
+/* Execute the next segment of a request. */
+static enum ib_wc_status ibds_rc_segment(struct ibds_qp *qp,
+					 const struct ib_send_wr *wr,
+					 struct list_head *later)
+{
+	u64 total = ibds_rc_total(wr);
+	struct ibds_sq *sq = &qp->sq;
+	enum ib_wc_status status;
+	struct ibds_pos pos;
+	struct ibds_msg msg = {
+		.qp = qp,
+		.wr = wr,
+		.later = later,
+		.total = total,
+		.off = sq->done,
+		.len = min_t(u64, total - sq->done, IBDS_SEGMENT),
+	};
+
+	if (total > IBDS_MAX_MSG || WARN_ON_ONCE(sq->done > total))
+		return IB_WC_LOC_LEN_ERR;
+	ibds_rc_describe(&msg);
+	if (msg.replies && !qp->attr.max_rd_atomic)
+		return IB_WC_LOC_QP_OP_ERR;
+	if (sq->give_up) {
+		ibds_count(qp->port, rc_retry_exceeded);
+		return IB_WC_RETRY_EXC_ERR;
+	}
+	/* An HCA finds its own errors before it sends. */
+	if (!ibds_msg_get(&msg, &pos, msg.replies ? IB_ACCESS_LOCAL_WRITE : 0))
+		return ibds_rc_outcome(qp, IBDS_RC_LOCAL, 0);
+	ibds_msg_unget(&msg);
+	status = ibds_rc_message(&msg);
+	if (status != IB_WC_SUCCESS)
+		return status;
+	sq->psn += msg.replies ?: msg.packets;
+	ibds_rc_fresh(qp);
+	if (ibds_msg_last(&msg))
+		return IB_WC_SUCCESS;
+	/* Delay is per message. */
+	sq->late = true;
+	sq->done += msg.len;
+	ibds_qp_ask(qp, IBDS_TODO_RUN);
+	return IBDS_WAIT;
+}
+
+/* Requests that are not one segment of the kernel's memory to be sent. */
+static noinline enum ib_wc_status ibds_rc_other(struct ibds_qp *qp,
+						const struct ib_send_wr *wr,
+						struct list_head *later)
+{
+	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
+	enum ib_wc_status status;
+	bool ok;
+
+	switch (wr->opcode) {
+	case IB_WR_LOCAL_INV:
+		ok = ibds_mr_invalidate(dev, qp->ib.pd, wr->ex.invalidate_rkey);
+		return ok ? IB_WC_SUCCESS : IB_WC_MW_BIND_ERR;
+	case IB_WR_REG_MR:
+		ok = ibds_mr_register(dev, qp->ib.pd, reg_wr(wr));
+		return ok ? IB_WC_SUCCESS : IB_WC_MW_BIND_ERR;
+	default:
+		status = ibds_rc_segment(qp, wr, later);
+		if (status != IBDS_WAIT)
+			qp->sq.done = 0;
+		return status;
+	}
+}
+
 /**
- * ibds_rc_send - execute a send of an RC QP
+ * ibds_rc_send - execute a request of an RC QP, or its next segment
  * @qp: QP in RTS, sq.lock is held; RCU read side
  * @wr: request
  * @later: list for packets for mirrors and reports
  *
- * Return: completion status, or %IBDS_WAIT when it has to be tried again.
+ * Return: completion status, or %IBDS_WAIT when there is more to do, later.
  */
 enum ib_wc_status ibds_rc_send(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			       struct list_head *later)
@@ -557,18 +410,16 @@ enum ib_wc_status ibds_rc_send(struct ibds_qp *qp, const struct ib_send_wr *wr,
 		.later = later,
 		.src.sge = wr->sg_list,
 		.src.phys = qp->phys && !(wr->send_flags & IB_SEND_INLINE),
+		.total = len,
 		.len = len,
 		.packets = (len + mtu - 1) >> qp->mtu_shift ?: 1,
 		.slid = READ_ONCE(port->lid) + qp->av.path_bits,
 		.pkey = READ_ONCE(port->pkeys[qp->pkey_index]),
 	};
 
-	if (unlikely(len < 0)) {
-		ibds_count(port, bad_lkey);
-		return IB_WC_LOC_PROT_ERR;
-	}
-	if (unlikely(len > IBDS_MAX_MSG))
-		return IB_WC_LOC_LEN_ERR;
+	if (unlikely((u64)len > IBDS_SEGMENT ||
+		     (wr->opcode | 1) != IB_WR_SEND_WITH_IMM))
+		return ibds_rc_other(qp, wr, later);
 	if (unlikely(qp->sq.give_up)) {
 		ibds_count(port, rc_retry_exceeded);
 		return IB_WC_RETRY_EXC_ERR;

@@ -3,9 +3,7 @@
 #define IBDEVSIM_RC_H
 
 #include "datapath.h"
-#include "pkt.h"
 
-void ibds_rc_arrive(struct ibds_port *to, const struct ibds_pkt *pkt);
 enum ib_wc_status ibds_rc_send(struct ibds_qp *qp, const struct ib_send_wr *wr,
 			       struct list_head *later);
 enum hrtimer_restart ibds_rc_timer(struct hrtimer *timer);

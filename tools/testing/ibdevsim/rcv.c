@@ -44,7 +44,7 @@ void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
 void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what)
 {
 	set_bit(what, &qp->todo);
-	queue_work(ibds_datapath_wq, &qp->work);
+	queue_work(qp->user ? ibds_user_wq : ibds_datapath_wq, &qp->work);
 }
 
 /*
@@ -74,6 +74,10 @@ static void ibds_rcv_flush(struct ibds_qp *qp)
 	lockdep_assert_held(&rcv->lock);
 	if (ibds_qp_wedged(qp))
 		return;
+	if (rcv->partial) {
+		ibds_rcv_fail(rcv, rcv->partial, IB_WC_WR_FLUSH_ERR);
+		rcv->partial = NULL;
+	}
 	if (rcv->srq) {
 		if (!qp->last_wqe)
 			ibds_qp_ask(qp, IBDS_TODO_LAST_WQE);
@@ -187,21 +191,23 @@ void ibds_rcv_free(struct ibds_rcv *rcv)
 static int ibds_rcv_alloc_buffers(struct ibds_rcv *rcv,
 				  const struct ib_qp_init_attr *init)
 {
+	gfp_t gfp = ibds_gfp(rcv->qp->user);
 	u32 max_sge = init->cap.max_recv_sge;
 
 	spin_lock_init(&rcv->rq.lock);
 	if (rcv->srq) {
 		max_sge = rcv->srq->rq.max_sge;
-		rcv->wqe = kmalloc_flex(*rcv->wqe, sge, max_sge);
+		rcv->wqe = kmalloc_flex(*rcv->wqe, sge, max_sge, gfp);
 		if (!rcv->wqe)
 			return -ENOMEM;
 	} else if (ibds_rq_alloc(&rcv->rq, init->cap.max_recv_wr,
-				 max(max_sge, 1u))) {
+				 max(max_sge, 1u), gfp)) {
 		return -ENOMEM;
 	}
-	if (init->qp_type == IB_QPT_RC || max_sge < 2)
+	/* A buffer in a region can have several pieces, too. */
+	if (init->qp_type == IB_QPT_RC || (max_sge < 2 && !rcv->qp->user))
 		return 0;
-	rcv->bounce = kmalloc(IBDS_MAX_MTU, GFP_KERNEL);
+	rcv->bounce = kmalloc(IBDS_MAX_MTU, gfp);
 	return rcv->bounce ? 0 : -ENOMEM;
 }
 
@@ -218,7 +224,7 @@ struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
 	struct ibds_dev *dev = to_ibds_dev(qp->ib.device);
 	struct ibds_rcv *rcv;
 
-	rcv = kzalloc_obj(*rcv);
+	rcv = kzalloc_obj(*rcv, ibds_gfp(qp->user));
 	if (!rcv)
 		return NULL;
 	spin_lock_init(&rcv->lock);

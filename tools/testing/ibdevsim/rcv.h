@@ -2,6 +2,7 @@
 #ifndef IBDEVSIM_RCV_H
 #define IBDEVSIM_RCV_H
 
+#include "mr.h"
 #include "srq.h"
 
 struct ibds_rcv *ibds_rcv_alloc(struct ibds_qp *qp,
@@ -31,6 +32,19 @@ static inline const struct ibds_rwqe *ibds_rcv_take(struct ibds_rcv *rcv)
 	if (rq->head == smp_load_acquire(&rq->tail))
 		return NULL;
 	return ibds_rq_slot(rq, rq->head++);
+}
+
+/* Whose memory the posted receives are; @rcv is locked and has a QP. */
+static inline struct ibds_space ibds_rcv_space(const struct ibds_rcv *rcv)
+{
+	const struct ibds_qp *qp = rcv->qp;
+
+	return (struct ibds_space){
+		.dev = to_ibds_dev(qp->ib.device),
+		.pd = rcv->srq ? rcv->srq->ib.pd : qp->ib.pd,
+		.lkey = rcv->srq ? rcv->srq->lkey : qp->lkey,
+		.phys = rcv->phys,
+	};
 }
 
 #endif /* IBDEVSIM_RCV_H */

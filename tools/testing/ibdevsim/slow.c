@@ -10,7 +10,7 @@
 #include "fault.h"
 #include "mad.h"
 #include "pcap.h"
-#include "rc.h"
+#include "rcresp.h"
 #include "slow.h"
 #include "sma.h"
 #include "ud.h"

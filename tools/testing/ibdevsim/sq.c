@@ -23,13 +23,52 @@
 
 /* ---- completions -------------------------------------------------------- */
 
-static enum ib_wc_opcode ibds_wc_opcode(const struct ib_send_wr *wr)
+/* Opcode, and bytes that were fetched (IBA vol 1, 11.4.2.1), of RC requests. */
+static noinline void ibds_wc_rc(struct ib_wc *wc, const struct ib_send_wr *wr)
 {
-	return wr->opcode == IB_WR_LSO ? IB_WC_LSO : IB_WC_SEND;
+	wc->byte_len = 0;
+	switch (wr->opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		wc->opcode = IB_WC_RDMA_WRITE;
+		break;
+	case IB_WR_RDMA_READ:
+		wc->opcode = IB_WC_RDMA_READ;
+		wc->byte_len = ibds_wr_length(wr);
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		wc->opcode = IB_WC_COMP_SWAP;
+		wc->byte_len = sizeof(u64);
+		break;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		wc->opcode = IB_WC_FETCH_ADD;
+		wc->byte_len = sizeof(u64);
+		break;
+	case IB_WR_LOCAL_INV:
+		wc->opcode = IB_WC_LOCAL_INV;
+		break;
+	case IB_WR_REG_MR:
+		wc->opcode = IB_WC_REG_MR;
+		break;
+	default:
+		wc->opcode = IB_WC_SEND;
+	}
+}
+
+static __always_inline void ibds_wc_sent(struct ib_wc *wc,
+					 const struct ib_send_wr *wr)
+{
+	if (likely((wr->opcode | 1) == IB_WR_SEND_WITH_IMM))
+		wc->opcode = IB_WC_SEND;
+	else if (likely(wr->opcode == IB_WR_LSO))
+		wc->opcode = IB_WC_LSO;
+	else
+		ibds_wc_rc(wc, wr);
 }
 
 /* Complete a send that was executed; sq.lock is held. */
-static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
+static __always_inline void ibds_sq_done(struct ibds_qp *qp,
+					 const struct ib_send_wr *wr)
 {
 	struct ibds_sq *sq = &qp->sq;
 	struct ibds_cqe *cqe;
@@ -41,7 +80,7 @@ static void ibds_sq_done(struct ibds_qp *qp, const struct ib_send_wr *wr)
 	cqe = ibds_cq_begin(qp->send_cq);
 	cqe->wc.wr_id = wr->wr_id;
 	cqe->wc.status = IB_WC_SUCCESS;
-	cqe->wc.opcode = ibds_wc_opcode(wr);
+	ibds_wc_sent(&cqe->wc, wr);
 	cqe->wc.vendor_err = 0;
 	cqe->wc.qp = &qp->ib;
 	cqe->wc.wc_flags = 0;
@@ -100,15 +139,44 @@ static bool ibds_sq_prepare(struct ibds_sq *sq)
 	return *slot;
 }
 
+static u32 ibds_sq_stride(const struct ib_qp_cap *cap, u32 room)
+{
+	return struct_size_t(struct ibds_swqe, sge, max(cap->max_send_sge, 1u)) +
+	       room;
+}
+
+/* Bytes after the list of an entry. */
+static u32 ibds_sq_entry_room(const struct ibds_sq *sq)
+{
+	if (sq->keep_ah)
+		return sizeof(struct ibds_ah);
+	return sq->max_inline || sq->lso ? IBDS_MAX_INLINE : 0;
+}
+
+/**
+ * ibds_sq_bytes - memory that a send queue of user space takes
+ * @cap: its size
+ *
+ * Return: bytes.
+ */
+u64 ibds_sq_bytes(const struct ib_qp_cap *cap)
+{
+	return (u64)roundup_pow_of_two(max(cap->max_send_wr, 1u)) *
+	       (ibds_sq_stride(cap, sizeof(struct ibds_ah)) +
+		sizeof(struct ibds_swqe *));
+}
+
 /**
  * ibds_sq_alloc - allocate a send queue
  * @sq: send queue; @lso and @sig_all are set
  * @cap: its size
  * @lazy: allocate entries when they are needed
+ * @gfp: allocation flags
  *
  * Return: 0 or -ENOMEM; ibds_sq_free() has to follow in either case.
  */
-int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy)
+int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy,
+		  gfp_t gfp)
 {
 	u32 i, size = roundup_pow_of_two(max(cap->max_send_wr, 1u));
 
@@ -117,15 +185,18 @@ int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy)
 	sq->max_sge = max(cap->max_send_sge, 1u);
 	sq->max_inline = cap->max_inline_data;
 	sq->mask = size - 1;
-	sq->stride = struct_size_t(struct ibds_swqe, sge, sq->max_sge);
-	if (sq->max_inline || sq->lso)
-		sq->stride += IBDS_MAX_INLINE;
-	sq->slot = kvzalloc_objs(*sq->slot, size);
+	sq->stride = ibds_sq_stride(cap, ibds_sq_entry_room(sq));
+	sq->slot = kvzalloc_objs(*sq->slot, size, gfp);
 	if (!sq->slot)
 		return -ENOMEM;
 	if (lazy)
 		return 0;
-	sq->ring = kvmalloc_array(size, sq->stride, GFP_KERNEL | __GFP_NOWARN);
+	if (sq->keep_ah) {
+		sq->bounce = kmalloc(IBDS_MAX_MTU, gfp);
+		if (!sq->bounce)
+			return -ENOMEM;
+	}
+	sq->ring = kvmalloc_array(size, sq->stride, gfp | __GFP_NOWARN);
 	for (i = 0; sq->ring && i < size; i++)
 		sq->slot[i] = sq->ring + i * sq->stride;
 	return sq->ring ? 0 : -ENOMEM;
@@ -143,22 +214,36 @@ void ibds_sq_free(struct ibds_sq *sq)
 		kfree(sq->slot[i]);
 	kvfree(sq->ring);
 	kvfree(sq->slot);
-}
-
-static u64 ibds_sge_length(const struct ib_send_wr *wr)
-{
-	u64 length = 0;
-	int i;
-
-	for (i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	return length;
+	kfree(sq->bounce);
 }
 
 static int ibds_inline_check(const struct ibds_sq *sq,
 			     const struct ib_send_wr *wr)
 {
-	return ibds_sge_length(wr) > sq->max_inline ? -EINVAL : 0;
+	return ibds_wr_length(wr) > sq->max_inline ? -EINVAL : 0;
+}
+
+/* Requests that only RC QPs take. */
+static noinline int ibds_wr_check_rc(const struct ibds_qp *qp,
+				     const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND_WITH_INV:
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return 0;
+	case IB_WR_RDMA_READ:
+		return wr->send_flags & IB_SEND_INLINE ? -EINVAL : 0;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return wr->send_flags & IB_SEND_INLINE ||
+		       ibds_wr_length(wr) < sizeof(u64) ? -EINVAL : 0;
+	case IB_WR_LOCAL_INV:
+	case IB_WR_REG_MR:
+		return qp->user || wr->num_sge ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
 }
 
 /* Errors that ib_post_send() returns at once; IBA vol 1, 11.4.1.1. */
@@ -187,7 +272,25 @@ static int ibds_wr_check(const struct ibds_qp *qp, const struct ib_send_wr *wr)
 	    ud_wr(wr)->hlen > 0 && ud_wr(wr)->hlen <= IBDS_MAX_INLINE &&
 	    ud_wr(wr)->mss > 0)
 		return 0;
-	return -EINVAL;
+	return rc ? ibds_wr_check_rc(qp, wr) : -EINVAL;
+}
+
+/* Bytes of a request of an RC QP. */
+static size_t ibds_wr_size(const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_READ:
+		return sizeof(struct ib_rdma_wr);
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return sizeof(struct ib_atomic_wr);
+	case IB_WR_REG_MR:
+		return sizeof(struct ib_reg_wr);
+	default:
+		return sizeof(*wr);
+	}
 }
 
 /* Queue a request that cannot be executed now, with all it points to. */
@@ -198,21 +301,24 @@ static void ibds_sq_enqueue(struct ibds_qp *qp, const struct ib_send_wr *wr)
 	void *room = &wqe->sge[sq->max_sge];
 
 	if (qp->ib.qp_type == IB_QPT_RC)
-		wqe->ud.wr = *wr;
+		memcpy(wqe, wr, ibds_wr_size(wr));
 	else
 		wqe->ud = *ud_wr(wr);
 	memcpy(wqe->sge, wr->sg_list, wr->num_sge * sizeof(wqe->sge[0]));
-	wqe->ud.wr.next = NULL;
-	wqe->ud.wr.sg_list = wqe->sge;
-	if (unlikely(wr->opcode == IB_WR_LSO)) {
+	wqe->wr.next = NULL;
+	wqe->wr.sg_list = wqe->sge;
+	if (unlikely(sq->keep_ah)) {
+		memcpy(room, to_ibds_ah(wqe->ud.ah), sizeof(struct ibds_ah));
+		wqe->ud.ah = &((struct ibds_ah *)room)->ib;
+	} else if (unlikely(wr->opcode == IB_WR_LSO)) {
 		memcpy(room, wqe->ud.header, wqe->ud.hlen);
 		wqe->ud.header = room;
 	} else if (unlikely(wr->send_flags & IB_SEND_INLINE)) {
 		struct ibds_pos pos = { .sge = wr->sg_list };
-		u32 length = ibds_sge_length(wr);
+		u32 length = ibds_wr_length(wr);
 
 		ibds_gather(room, &pos, length);
-		wqe->ud.wr.num_sge = 1;
+		wqe->wr.num_sge = 1;
 		wqe->sge[0].addr = (uintptr_t)room;
 		wqe->sge[0].length = length;
 		wqe->sge[0].lkey = qp->lkey;
@@ -245,6 +351,24 @@ static bool ibds_sq_direct(const struct ibds_qp *qp)
 	       (ibds_qp_special(qp) || !READ_ONCE(port->faults.defer_tx));
 }
 
+/* Part of a burst that a request of a user takes: a group has many members. */
+static u32 ibds_sq_cost(const struct ibds_qp *qp, const struct ib_send_wr *wr)
+{
+	return qp->ib.qp_type == IB_QPT_UD &&
+	       ud_wr(wr)->remote_qpn == IBDS_QPN_MULTICAST ? IBDS_BURST : 1;
+}
+
+/* In SQD, a message that has been begun is completed; IBA vol 1, 10.3.1.5. */
+static bool ibds_sq_may_run(const struct ibds_qp *qp)
+{
+	const struct ibds_sq *sq = &qp->sq;
+
+	if (READ_ONCE(sq->waiting))
+		return false;
+	return qp->state == IB_QPS_RTS ||
+	       (qp->state == IB_QPS_SQD && sq->done);
+}
+
 /**
  * ibds_sq_run - execute or flush queued requests
  * @qp: queue pair, sq.lock is held; RCU read side
@@ -256,19 +380,28 @@ void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred)
 	struct ibds_sq *sq = &qp->sq;
 	enum ib_wc_status status;
 	struct ib_send_wr *wr;
+	u32 n = 0;
 
 	lockdep_assert_held(&sq->lock);
 	while (sq->head != sq->tail) {
-		wr = &ibds_sq_slot(sq, sq->head)->ud.wr;
+		wr = &ibds_sq_slot(sq, sq->head)->wr;
 		if (ibds_qp_wedged(qp))
 			return;
 		if (qp->state == IB_QPS_ERR || qp->state == IB_QPS_SQE) {
 			sq->head++;
+			sq->done = 0;
 			ibds_sq_error(qp, wr, IB_WC_WR_FLUSH_ERR);
 			continue;
 		}
-		if (qp->state != IB_QPS_RTS || READ_ONCE(sq->waiting))
+		if (!ibds_sq_may_run(qp))
 			return;
+		if (unlikely(qp->user)) {
+			if (n >= IBDS_BURST) {
+				ibds_qp_ask(qp, IBDS_TODO_RUN);
+				return;
+			}
+			n += ibds_sq_cost(qp, wr);
+		}
 		if (!deferred && READ_ONCE(qp->port->faults.defer_tx) &&
 		    !ibds_qp_special(qp)) {
 			ibds_qp_ask(qp, IBDS_TODO_RUN);
@@ -282,6 +415,8 @@ void ibds_sq_run(struct ibds_qp *qp, struct list_head *later, bool deferred)
 			ibds_sq_done(qp, wr);
 		else
 			ibds_sq_fail(qp, wr, status);
+		if (qp->state == IB_QPS_SQD && qp->attr.en_sqd_async_notify)
+			ibds_qp_ask(qp, IBDS_TODO_DRAINED);
 	}
 }
 
@@ -324,9 +459,9 @@ static __always_inline int ibds_sq_post_list(struct ibds_qp *qp,
 	const struct ib_send_wr *wr = *next;
 	struct ibds_port *port = qp->port;
 	struct ibds_sq *sq = &qp->sq;
+	u32 room, burst = 0;
 	bool direct;
 	int err = 0;
-	u32 room;
 
 	if (ibds_post_fails(port, &port->faults.send_post_error))
 		return -ENOMEM;
@@ -352,6 +487,10 @@ static __always_inline int ibds_sq_post_list(struct ibds_qp *qp,
 		++*n;
 		sq->posted++;
 		direct = ibds_sq_post(qp, wr, direct, later);
+		if (unlikely(qp->user)) {
+			burst += ibds_sq_cost(qp, wr);
+			direct &= burst < IBDS_BURST;
+		}
 	}
 	*next = wr;
 	return err;
@@ -380,10 +519,10 @@ static int ibds_sq_post_dead(struct ibds_qp *qp, const struct ib_send_wr **wr,
 			return -ENOMEM;
 		sq->posted++;
 		wqe = ibds_sq_slot(sq, sq->tail++);
-		wqe->ud.wr = **wr;
-		wqe->ud.wr.next = NULL;
-		wqe->ud.wr.sg_list = NULL;
-		wqe->ud.wr.num_sge = 0;
+		wqe->wr = **wr;
+		wqe->wr.next = NULL;
+		wqe->wr.sg_list = NULL;
+		wqe->wr.num_sge = 0;
 	}
 	return 0;
 }

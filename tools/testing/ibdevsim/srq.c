@@ -13,14 +13,28 @@
 #include "srq.h"
 
 /**
+ * ibds_rq_bytes - memory that a receive queue takes
+ * @limit: entries
+ * @max_sge: scatter/gather entries per request
+ *
+ * Return: bytes.
+ */
+u64 ibds_rq_bytes(u32 limit, u32 max_sge)
+{
+	return (u64)roundup_pow_of_two(max(limit, 1u)) *
+	       struct_size_t(struct ibds_rwqe, sge, max_sge);
+}
+
+/**
  * ibds_rq_alloc - allocate the ring of a receive queue
  * @rq: receive queue
  * @limit: entries
  * @max_sge: scatter/gather entries per request
+ * @gfp: allocation flags
  *
  * Return: 0 or -ENOMEM.
  */
-int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge)
+int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge, gfp_t gfp)
 {
 	u32 size = roundup_pow_of_two(max(limit, 1u));
 
@@ -29,7 +43,7 @@ int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge)
 	rq->mask = size - 1;
 	rq->limit = limit;
 	rq->max_sge = max_sge;
-	rq->ring = kvmalloc_array(size, rq->stride, GFP_KERNEL);
+	rq->ring = kvmalloc_array(size, rq->stride, gfp);
 	return rq->ring ? 0 : -ENOMEM;
 }
 
@@ -67,7 +81,7 @@ const struct ibds_rwqe *ibds_srq_take(struct ibds_srq *srq,
 	copy->wr_id = wqe->wr_id;
 	copy->length = wqe->length;
 	copy->num_sge = wqe->num_sge;
-	copy->bad = wqe->bad;
+	copy->mapped = wqe->mapped;
 	for (i = 0; i < wqe->num_sge; i++)
 		copy->sge[i] = wqe->sge[i];
 	if (unlikely(rq->tail - rq->head < srq->watermark)) {
@@ -105,7 +119,7 @@ int ibds_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			err = -ENOMEM;
 			break;
 		}
-		ibds_rq_fill(rq, rq->tail++, wr, dev->ib.local_dma_lkey);
+		ibds_rq_fill(rq, rq->tail++, wr, srq->lkey);
 	}
 	spin_unlock_irqrestore(&rq->lock, flags);
 	ibds_count(port, rx_doorbells);
@@ -134,25 +148,38 @@ int ibds_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 	struct ibds_dev *dev = to_ibds_dev(ibsrq->device);
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 	const struct ib_srq_attr *attr = &init->attr;
+	u32 max_sge = max(attr->max_sge, 1u);
+	u64 bytes = udata ? ibds_rq_bytes(attr->max_wr, max_sge) : 0;
 	int err;
 
 	if (init->srq_type != IB_SRQT_BASIC)
 		return -EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > dev->caps.max_qp_wr ||
 	    attr->max_sge > dev->caps.max_srq_sge ||
-	    attr->srq_limit > attr->max_wr)
+	    (!udata && attr->srq_limit > attr->max_wr))
 		return -EINVAL;
-	err = ibds_object_get(dev, &dev->num_srq, dev->caps.max_qp);
+	err = ibds_object_get(dev, IBDS_SRQ, udata);
 	if (err)
 		return err;
-	err = ibds_rq_alloc(&srq->rq, attr->max_wr, max(attr->max_sge, 1u));
-	if (err) {
-		atomic_dec(&dev->num_srq);
-		return err;
-	}
-	srq->watermark = attr->srq_limit;
+	err = ibds_user_charge(dev, bytes);
+	if (err)
+		goto err_object;
+	err = ibds_rq_alloc(&srq->rq, attr->max_wr, max_sge, ibds_gfp(udata));
+	if (err)
+		goto err_charge;
+	srq->user = udata;
+	srq->charged = bytes;
+	srq->lkey = udata ? IBDS_NO_LKEY : dev->ib.local_dma_lkey;
+	/* Users need not initialize it. */
+	srq->watermark = udata ? 0 : attr->srq_limit;
 	INIT_WORK(&srq->todo, ibds_srq_limit_work);
 	return 0;
+
+err_charge:
+	ibds_user_uncharge(dev, bytes);
+err_object:
+	ibds_object_put(dev, IBDS_SRQ, udata);
+	return err;
 }
 
 int ibds_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
@@ -182,10 +209,12 @@ int ibds_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 
 int ibds_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
+	struct ibds_dev *dev = to_ibds_dev(ibsrq->device);
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 
 	cancel_work_sync(&srq->todo);
 	ibds_rq_free(&srq->rq);
-	atomic_dec(&to_ibds_dev(ibsrq->device)->num_srq);
+	ibds_user_uncharge(dev, srq->charged);
+	ibds_object_put(dev, IBDS_SRQ, srq->user);
 	return 0;
 }

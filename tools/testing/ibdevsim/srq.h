@@ -14,7 +14,8 @@ int ibds_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad);
 const struct ibds_rwqe *ibds_srq_take(struct ibds_srq *srq,
 				      struct ibds_rwqe *copy);
-int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge);
+u64 ibds_rq_bytes(u32 limit, u32 max_sge);
+int ibds_rq_alloc(struct ibds_rq *rq, u32 limit, u32 max_sge, gfp_t gfp);
 void ibds_rq_free(struct ibds_rq *rq);
 
 static inline struct ibds_rwqe *ibds_rq_slot(const struct ibds_rq *rq, u32 pos)
@@ -27,14 +28,14 @@ static inline struct ibds_rwqe *ibds_rq_slot(const struct ibds_rq *rq, u32 pos)
  * @rq: receive queue, locked
  * @pos: position of a free entry
  * @wr: receive request
- * @lkey: the only L_Key that is accepted
+ * @lkey: L_Key that needs no look-up
  */
 static inline void ibds_rq_fill(struct ibds_rq *rq, u32 pos,
-				const struct ib_recv_wr *wr, u32 lkey)
+				const struct ib_recv_wr *wr, u64 lkey)
 {
 	struct ibds_rwqe *wqe = ibds_rq_slot(rq, pos);
 	u64 length = 0;
-	u16 bad = 0;
+	u16 mapped = 0;
 	int i;
 
 	for (i = 0; i < wr->num_sge; i++) {
@@ -42,12 +43,12 @@ static inline void ibds_rq_fill(struct ibds_rq *rq, u32 pos,
 
 		wqe->sge[i] = *sge;
 		length += sge->length;
-		bad |= sge->lkey != lkey;
+		mapped |= sge->lkey != lkey;
 	}
 	wqe->wr_id = wr->wr_id;
 	wqe->length = min_t(u64, length, U32_MAX);
 	wqe->num_sge = wr->num_sge;
-	wqe->bad = bad;
+	wqe->mapped = mapped;
 }
 
 #endif /* IBDEVSIM_SRQ_H */

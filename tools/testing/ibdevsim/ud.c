@@ -26,6 +26,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/tcp.h>
 #include <net/checksum.h>
 
@@ -33,6 +34,7 @@
 #include "cq.h"
 #include "dgram.h"
 #include "mcast.h"
+#include "mr.h"
 #include "pkt.h"
 #include "rcv.h"
 #include "sge.h"
@@ -57,10 +59,10 @@ static void ibds_ud_scatter_grh(const struct ibds_rcv *rcv,
 
 /* Store a datagram in a buffer of several pieces, through rcv->bounce. */
 static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
-				     const struct ibds_rwqe *wqe,
+				     const struct ib_sge *sge,
 				     const struct ibds_dgram *d)
 {
-	struct ibds_pos pos = { .sge = wqe->sge, .phys = rcv->phys };
+	struct ibds_pos pos = { .sge = sge, .phys = rcv->phys };
 	bool ok;
 
 	ok = ibds_ud_fill(rcv->bounce, d);
@@ -76,16 +78,16 @@ static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
 }
 
 static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
-					  const struct ibds_rwqe *wqe,
+					  const struct ib_sge *sge,
 					  const struct ibds_dgram *d)
 {
 	u8 *dst;
 	bool ok;
 
-	if (unlikely(wqe->sge[0].length < IBDS_GRH_BYTES + d->len))
-		return ibds_ud_scatter(rcv, wqe, d);
+	if (unlikely(sge->length < IBDS_GRH_BYTES + d->len))
+		return ibds_ud_scatter(rcv, sge, d);
 
-	dst = ibds_va(wqe->sge[0].addr, rcv->phys);
+	dst = ibds_va(sge->addr, rcv->phys);
 	if (d->grh) {
 		ibds_count(rcv->ud_on, rx_grh);
 		memcpy(dst, d->grh, IBDS_GRH_BYTES);
@@ -97,6 +99,34 @@ static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
 	return ok;
 }
 
+/*
+ * Store a datagram in a buffer in regions.  User space can change the bytes there
+ * at any time, so that nothing is parsed in place: it takes the way through
+ * rcv->bounce, which all QPs of users have.  Others have buffers of one piece.
+ *
+ * Return: whether the keys allow it.
+ */
+static noinline bool ibds_ud_store_mapped(struct ibds_rcv *rcv,
+					  const struct ibds_rwqe *wqe,
+					  const struct ibds_dgram *d, bool *ok)
+{
+	struct ibds_space space = ibds_rcv_space(rcv);
+	struct ibds_map *map = ibds_map_remote();
+	bool stored = true;
+
+	if (!ibds_map_list(map, &space, wqe->sge, wqe->num_sge, 0,
+			   IBDS_GRH_BYTES + d->len, IB_ACCESS_LOCAL_WRITE))
+		return false;
+	if (rcv->bounce)
+		*ok = ibds_ud_scatter(rcv, map->sge, d);
+	else if (map->pieces == 1 && !rcv->qp->user)
+		*ok = ibds_ud_store(rcv, map->sge, d);
+	else
+		stored = false;
+	ibds_map_put(map);
+	return stored;
+}
+
 /* Store a datagram that passed the checks in the next receive. */
 static __always_inline void ibds_ud_accept(struct ibds_port *to,
 					   struct ibds_rcv *rcv,
@@ -106,15 +136,11 @@ static __always_inline void ibds_ud_accept(struct ibds_port *to,
 	const struct ibds_rwqe *wqe;
 	struct ibds_cqe *cqe;
 	int wc_flags;
+	bool ok;
 
 	wqe = ibds_rcv_take(rcv);
 	if (unlikely(!wqe)) {
 		ibds_count(to, drop_no_recv);
-		return;
-	}
-	if (unlikely(wqe->bad)) {
-		ibds_count(to, bad_lkey);
-		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_PROT_ERR);
 		return;
 	}
 	if (unlikely(wqe->length < IBDS_GRH_BYTES + d->len)) {
@@ -122,9 +148,15 @@ static __always_inline void ibds_ud_accept(struct ibds_port *to,
 		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_LEN_ERR);
 		return;
 	}
-
+	if (likely(!wqe->mapped)) {
+		ok = ibds_ud_store(rcv, wqe->sge, d);
+	} else if (!ibds_ud_store_mapped(rcv, wqe, d, &ok)) {
+		ibds_count(to, bad_lkey);
+		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_PROT_ERR);
+		return;
+	}
 	wc_flags = d->wc_flags;
-	if (ibds_ud_store(rcv, wqe, d) && rcv->csum)
+	if (ok && rcv->csum)
 		wc_flags |= IB_WC_IP_CSUM_OK;
 
 	cqe = ibds_cq_begin(rcv->cq);
@@ -188,6 +220,11 @@ static noinline void ibds_ud_later(struct ibds_port *to,
 
 	if (!d->later)
 		return;
+	if (todo == IBDS_LATER_DATA && d->dqpn <= 1) {
+		/* As on the fast path: only MADs get to QP0 and QP1. */
+		ibds_count(to, drop_no_qp);
+		return;
+	}
 	pkt = ibds_ud_packet(d, whole ? d->len : 0);
 	if (!pkt) {
 		if (todo == IBDS_LATER_MAD)
@@ -240,7 +277,7 @@ static noinline int ibds_ud_arrive_mc(struct ibds_port *to,
 	bool found = false;
 	int bad = 0;
 
-	hlist_for_each_entry_rcu(at, ibds_mcast_bucket(to, mgid), node) {
+	hlist_for_each_entry_rcu(at, ibds_mcast_bucket(to, mgid, d->dlid), node) {
 		if (at->mlid != d->dlid ||
 		    memcmp(&at->mgid, mgid, sizeof(*mgid)))
 			continue;
@@ -468,7 +505,7 @@ static u32 ibds_ud_qkey(const struct ibds_qp *qp, const struct ib_ud_wr *wr)
 	return (s32)wr->remote_qkey < 0 ? qp->qkey : wr->remote_qkey;
 }
 
-/* Send the datagram @d of @len bytes, or -1 on error; @grh is for its GRH. */
+/* Send the datagram @d of @len bytes; @grh is for its GRH. */
 static __always_inline enum ib_wc_status
 ibds_ud_transmit(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 		 struct ibds_dgram *d, s64 len, struct ib_grh *grh)
@@ -477,10 +514,6 @@ ibds_ud_transmit(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	struct ibds_path *path = &ah->path;
 	struct ibds_port *port = qp->port;
 
-	if (unlikely(len < 0)) {
-		ibds_count(port, bad_lkey);
-		return IB_WC_LOC_PROT_ERR;
-	}
 	if (unlikely(!ibds_ah_ok(qp, ah)))
 		return IB_WC_LOC_QP_OP_ERR;
 	if (ibds_post_fails(port, &port->faults.send_error))
@@ -507,20 +540,12 @@ ibds_ud_transmit(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	return IB_WC_SUCCESS;
 }
 
-/**
- * ibds_ud_send - execute a send of a UD QP
- * @qp: QP in RTS, sq.lock is held; RCU read side
- * @wr: request
- * @later: list for packets that leave the fast path
- *
- * Return: completion status.
- */
-enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
-			       struct list_head *later)
+static __always_inline enum ib_wc_status
+ibds_ud_execute(struct ibds_qp *qp, const struct ib_ud_wr *wr, s64 len,
+		struct list_head *later)
 {
 	const struct ibds_path *path = &to_ibds_ah(wr->ah)->path;
 	struct ibds_port *port = qp->port;
-	s64 len = ibds_send_length(qp, &wr->wr);
 	int flags = wr->wr.send_flags;
 	bool imm = wr->wr.opcode == IB_WR_SEND_WITH_IMM;
 	struct ib_grh grh __uninitialized;
@@ -553,6 +578,77 @@ enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	};
 
 	return ibds_ud_transmit(qp, wr, &d, len, &grh);
+}
+
+/* Copy a datagram from regions to @to.  Return: whether the keys allow it. */
+static bool ibds_ud_collect(struct ibds_qp *qp, const struct ib_send_wr *wr,
+			    u8 *to, u32 len)
+{
+	struct ibds_map *map = ibds_map_local();
+	struct ibds_pos pos = { .sge = map->sge, .phys = qp->phys };
+	struct ibds_space space = {
+		.dev = to_ibds_dev(qp->ib.device),
+		.pd = qp->ib.pd,
+		.lkey = qp->lkey,
+		.phys = qp->phys,
+	};
+
+	if (!ibds_map_list(map, &space, wr->sg_list, wr->num_sge, 0, len, 0))
+		return false;
+	ibds_gather(to, &pos, len);
+	ibds_map_put(map);
+	return true;
+}
+
+/*
+ * A datagram from regions.  It is copied, since its receivers' locks must not be
+ * taken while the regions are referred to.
+ */
+static noinline enum ib_wc_status ibds_ud_send_mapped(struct ibds_qp *qp,
+						      const struct ib_ud_wr *wr,
+						      struct list_head *later)
+{
+	u64 len = ibds_wr_length(&wr->wr);
+	struct ibds_sq *sq = &qp->sq;
+	struct ib_ud_wr copy = *wr;
+	struct ib_sge sge;
+
+	if (qp->user && wr->ah->pd != qp->ib.pd)
+		return IB_WC_LOC_QP_OP_ERR;
+	if (len > IBDS_MAX_MTU || wr->wr.opcode == IB_WR_LSO)
+		return IB_WC_LOC_LEN_ERR;
+	if (!sq->bounce)
+		sq->bounce = kmalloc(IBDS_MAX_MTU, GFP_ATOMIC | __GFP_NOWARN);
+	if (!sq->bounce)
+		return IB_WC_LOC_QP_OP_ERR;
+	if (!ibds_ud_collect(qp, &wr->wr, sq->bounce, len)) {
+		ibds_count(qp->port, bad_lkey);
+		return IB_WC_LOC_PROT_ERR;
+	}
+	sge = (struct ib_sge){ .addr = (uintptr_t)sq->bounce, .length = len };
+	copy.wr.sg_list = &sge;
+	copy.wr.num_sge = 1;
+	/* Like inline data, it is at a kernel address and needs no key. */
+	copy.wr.send_flags |= IB_SEND_INLINE;
+	return ibds_ud_execute(qp, &copy, len, later);
+}
+
+/**
+ * ibds_ud_send - execute a send of a UD QP
+ * @qp: QP in RTS, sq.lock is held; RCU read side
+ * @wr: request
+ * @later: list for packets that leave the fast path
+ *
+ * Return: completion status.
+ */
+enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
+			       struct list_head *later)
+{
+	s64 len = ibds_send_length(qp, &wr->wr);
+
+	if (unlikely(len < 0))
+		return ibds_ud_send_mapped(qp, wr, later);
+	return ibds_ud_execute(qp, wr, len, later);
 }
 
 /* ---- QP0 and QP1 -------------------------------------------------------- */

@@ -3,18 +3,23 @@
  * ibdevsim: an HCA's interface to ib_core: operations, attributes, queries, and
  * the objects that are not queues
  *
- * Kernel verbs only.  Memory is accessed only through the PD's local_dma_lkey.
- * The operations for memory regions always fail; they exist because the core
- * hides a device that lacks them from its clients.
+ * User space can use HCAs that were created with provider=hfi1.  The simulator has
+ * no provider in rdma-core, but the one of hfi1, as long as the ABI version is 1,
+ * leaves all work requests and polling to the kernel: nothing is mapped, and the
+ * functions that serve the kernel serve users, too.
  */
 #include <linux/delay.h>
 #include <linux/if_link.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
+#include <rdma/ib_user_verbs.h>
 
 #include "addr.h"
 #include "cq.h"
 #include "mcast.h"
+#include "mr.h"
 #include "object.h"
 #include "qp.h"
 #include "rcv.h"
@@ -27,6 +32,27 @@
 #define IBDS_HW_REV		1
 
 /* ---- queries ------------------------------------------------------------ */
+
+static void ibds_query_flags(const struct ibds_caps *caps,
+			     struct ib_device_attr *attr)
+{
+	attr->device_cap_flags = IB_DEVICE_BAD_PKEY_CNTR |
+				 IB_DEVICE_BAD_QKEY_CNTR |
+				 IB_DEVICE_UD_AV_PORT_ENFORCE |
+				 IB_DEVICE_CURR_QP_STATE_MOD |
+				 IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_RC_RNR_NAK_GEN;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
+	if (caps->csum)
+		attr->device_cap_flags |= IB_DEVICE_UD_IP_CSUM;
+	if (caps->netif_qps)
+		attr->device_cap_flags |= IB_DEVICE_MANAGED_FLOW_STEERING;
+	if (caps->lso)
+		attr->kernel_cap_flags |= IBK_UD_TSO;
+	if (caps->block_loopback)
+		attr->kernel_cap_flags |= IBK_BLOCK_MULTICAST_LOOPBACK;
+}
 
 static int ibds_query_device(struct ib_device *ibdev,
 			     struct ib_device_attr *attr, struct ib_udata *udata)
@@ -42,7 +68,7 @@ static int ibds_query_device(struct ib_device *ibdev,
 	attr->vendor_part_id = 0x1bd5;
 	attr->hw_ver = IBDS_HW_REV;
 	attr->max_mr_size = U64_MAX;
-	attr->page_size_cap = PAGE_SIZE;
+	attr->page_size_cap = PAGE_SIZE | SZ_4K;
 	attr->max_qp = caps->max_qp;
 	attr->max_qp_wr = caps->max_qp_wr;
 	attr->max_send_sge = caps->max_sge;
@@ -51,12 +77,19 @@ static int ibds_query_device(struct ib_device *ibdev,
 	attr->max_cqe = caps->max_cqe;
 	attr->max_pd = INT_MAX;
 	attr->max_ah = INT_MAX;
+	attr->max_mr = IBDS_MAX_MR;
+	attr->max_fast_reg_page_list_len = IBDS_MAX_FAST_PAGES;
+	attr->max_sge_rd = caps->max_sge;
+	attr->max_qp_rd_atom = IBDS_MAX_RD_ATOM;
+	attr->max_qp_init_rd_atom = IBDS_MAX_RD_ATOM;
+	attr->max_res_rd_atom = min_t(u64, INT_MAX,
+				      (u64)caps->max_qp * IBDS_MAX_RD_ATOM);
 	attr->max_mcast_grp = IBDS_MFT_SIZE;
 	attr->max_mcast_qp_attach = caps->max_qp;
 	attr->max_total_mcast_qp_attach = INT_MAX;
 	attr->max_pkeys = caps->pkeys;
 	attr->local_ca_ack_delay = 8;
-	attr->atomic_cap = IB_ATOMIC_NONE;
+	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->masked_atomic_cap = IB_ATOMIC_NONE;
 	if (caps->srq) {
 		attr->max_srq = caps->max_qp;
@@ -67,22 +100,7 @@ static int ibds_query_device(struct ib_device *ibdev,
 		attr->cq_caps.max_cq_moderation_count = U16_MAX;
 		attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	}
-
-	attr->device_cap_flags = IB_DEVICE_BAD_PKEY_CNTR |
-				 IB_DEVICE_BAD_QKEY_CNTR |
-				 IB_DEVICE_UD_AV_PORT_ENFORCE |
-				 IB_DEVICE_CURR_QP_STATE_MOD |
-				 IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_RC_RNR_NAK_GEN;
-	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
-	if (caps->csum)
-		attr->device_cap_flags |= IB_DEVICE_UD_IP_CSUM;
-	if (caps->netif_qps)
-		attr->device_cap_flags |= IB_DEVICE_MANAGED_FLOW_STEERING;
-	if (caps->lso)
-		attr->kernel_cap_flags |= IBK_UD_TSO;
-	if (caps->block_loopback)
-		attr->kernel_cap_flags |= IBK_BLOCK_MULTICAST_LOOPBACK;
+	ibds_query_flags(caps, attr);
 	return 0;
 }
 
@@ -191,37 +209,19 @@ static const struct attribute_group ibds_dev_group = {
 	.attrs = ibds_dev_attrs,
 };
 
-/* ---- protection domains, memory regions, address handles ---------------- */
+/* ---- protection domains, address handles -------------------------------- */
 
 static int ibds_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	struct ibds_dev *dev = to_ibds_dev(ibpd->device);
-
-	return ibds_object_get(dev, &dev->num_pd, 0);
+	to_ibds_pd(ibpd)->user = udata;
+	return ibds_object_get(to_ibds_dev(ibpd->device), IBDS_PD, udata);
 }
 
 static int ibds_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	atomic_dec(&to_ibds_dev(ibpd->device)->num_pd);
+	ibds_object_put(to_ibds_dev(ibpd->device), IBDS_PD,
+			to_ibds_pd(ibpd)->user);
 	return 0;
-}
-
-static struct ib_mr *ibds_get_dma_mr(struct ib_pd *ibpd, int access)
-{
-	return ERR_PTR(-EOPNOTSUPP);
-}
-
-static struct ib_mr *ibds_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
-				      u64 virt_addr, int access,
-				      struct ib_dmah *dmah,
-				      struct ib_udata *udata)
-{
-	return ERR_PTR(-EOPNOTSUPP);
-}
-
-static int ibds_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
-{
-	return -EOPNOTSUPP;
 }
 
 static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
@@ -237,12 +237,16 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	if ((rdma_ah_get_ah_flags(attr) & IB_AH_GRH) &&
 	    rdma_ah_read_grh(attr)->sgid_index >= dev->caps.gids)
 		return -EINVAL;
-	err = ibds_object_get(dev, &dev->num_ah, 0);
+	if (udata && !ibds_path_ok(&dev->port[rdma_ah_get_port_num(attr) - 1],
+				   attr))
+		return -EINVAL;
+	err = ibds_object_get(dev, IBDS_AH, udata);
 	if (err)
 		return err;
 	if (init->flags & RDMA_CREATE_AH_SLEEPABLE)
 		fsleep(READ_ONCE(dev->port[0].faults.ah_delay_us));
 	ah->magic = IBDS_AH_MAGIC;
+	ah->user = udata;
 	ah->port_num = rdma_ah_get_port_num(attr);
 	ibds_path_init(&ah->path, attr);
 	ah->attr = *attr;
@@ -264,8 +268,36 @@ static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 	/* Make sends that still use it fail. */
 	ah->magic = IBDS_AH_POISON;
 	memset(&ah->path, 0xdd, sizeof(ah->path));
-	atomic_dec(&to_ibds_dev(ibah->device)->num_ah);
+	ibds_object_put(to_ibds_dev(ibah->device), IBDS_AH, ah->user);
 	return 0;
+}
+
+/* ---- user space --------------------------------------------------------- */
+
+static int ibds_alloc_ucontext(struct ib_ucontext *ibcontext,
+			       struct ib_udata *udata)
+{
+	struct ibds_ucontext *ucontext = to_ibds_ucontext(ibcontext);
+
+	mutex_init(&ucontext->lock);
+	INIT_LIST_HEAD(&ucontext->faces);
+	return ibds_object_get(to_ibds_dev(ibcontext->device), IBDS_UCONTEXT,
+			       true);
+}
+
+static void ibds_dealloc_ucontext(struct ib_ucontext *ibcontext)
+{
+	struct ibds_ucontext *ucontext = to_ibds_ucontext(ibcontext);
+	struct ibds_face *face, *next;
+
+	list_for_each_entry_safe(face, next, &ucontext->faces, list)
+		kfree(face);
+	ibds_object_put(to_ibds_dev(ibcontext->device), IBDS_UCONTEXT, true);
+}
+
+/* Nothing of the HCA is mapped. */
+static void ibds_disassociate_ucontext(struct ib_ucontext *ibcontext)
+{
 }
 
 /* ---- virtual functions -------------------------------------------------- */
@@ -374,6 +406,8 @@ static const struct ib_device_ops ibds_ops = {
 	.dealloc_pd = ibds_dealloc_pd,
 	.get_dma_mr = ibds_get_dma_mr,
 	.reg_user_mr = ibds_reg_user_mr,
+	.alloc_mr = ibds_alloc_mr,
+	.map_mr_sg = ibds_map_mr_sg,
 	.dereg_mr = ibds_dereg_mr,
 	.create_ah = ibds_create_ah,
 	.query_ah = ibds_query_ah,
@@ -417,9 +451,31 @@ static const struct ib_device_ops ibds_vf_ops = {
 	.set_vf_guid = ibds_set_vf_guid,
 };
 
+static const struct ib_device_ops ibds_user_ops = {
+	.driver_id = RDMA_DRIVER_HFI1,
+	.uverbs_abi_ver = 1,
+
+	.alloc_ucontext = ibds_alloc_ucontext,
+	.dealloc_ucontext = ibds_dealloc_ucontext,
+	.disassociate_ucontext = ibds_disassociate_ucontext,
+	.create_user_ah = ibds_create_ah,
+	.create_user_cq = ibds_create_cq,
+	.resize_user_cq = ibds_resize_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, ibds_ucontext, ib),
+};
+
 static const struct ib_device_ops ibds_moderation_ops = {
 	.modify_cq = ibds_modify_cq,
 };
+
+/* The verbs that most providers handle without the kernel. */
+static const u64 ibds_user_commands =
+	BIT_ULL(IB_USER_VERBS_CMD_POLL_CQ) |
+	BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ) |
+	BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+	BIT_ULL(IB_USER_VERBS_CMD_POST_RECV) |
+	BIT_ULL(IB_USER_VERBS_CMD_POST_SRQ_RECV);
 
 /**
  * ibds_verbs_setup - set up operations and attributes of an HCA
@@ -439,6 +495,7 @@ int ibds_verbs_setup(struct ibds_dev *dev)
 		return -ENOMEM;
 	dev->qp_mask = buckets - 1;
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
+	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
 	/* HCAs should rarely use the same QPN. */
 	dev->next_qpn = IBDS_QPN_FIRST + dev->id % 64 * 61;
 	ibdev->node_type = RDMA_NODE_IB_CA;
@@ -452,6 +509,10 @@ int ibds_verbs_setup(struct ibds_dev *dev)
 		ib_set_device_ops(ibdev, &ibds_vf_ops);
 	if (dev->caps.moderation)
 		ib_set_device_ops(ibdev, &ibds_moderation_ops);
+	if (dev->caps.provider == IBDS_PROVIDER_HFI1) {
+		ib_set_device_ops(ibdev, &ibds_user_ops);
+		ibdev->uverbs_cmd_mask |= ibds_user_commands;
+	}
 	return 0;
 }
 
@@ -461,5 +522,6 @@ int ibds_verbs_setup(struct ibds_dev *dev)
  */
 void ibds_verbs_release(struct ibds_dev *dev)
 {
+	WARN_ON(!xa_empty(&dev->mrs));
 	kvfree(dev->qp_hash);
 }
