@@ -15,6 +15,8 @@
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/random.h>
+#include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
@@ -28,6 +30,11 @@ MODULE_LICENSE("GPL");
 #define SELFTEST_CQ	64
 #define SELFTEST_WAIT	(10 * HZ)
 #define SELFTEST_PERIOD_US 60000	/* of moderation; fits in 16 bits */
+#define SELFTEST_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_READ)
+#define SELFTEST_PAGES	3	/* of a region */
+#define SELFTEST_OFFSET	100	/* of the data in it */
+#define SELFTEST_BYTES	((SELFTEST_PAGES - 1) * PAGE_SIZE)
 
 /**
  * struct selftest - a QP and what it needs
@@ -253,6 +260,9 @@ static int selftest_rc_up(struct selftest *st)
 		.timeout = 14,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
+		.qp_access_flags = SELFTEST_ACCESS,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
 	};
 	int err;
 
@@ -471,6 +481,212 @@ static int selftest_long(struct selftest *st)
 	return err;
 }
 
+/* ---- regions that requests register --------------------------------------- */
+
+/**
+ * struct selftest_region - a region and what is transferred
+ * @mr: region
+ * @sg: its pages
+ * @data: what is written to it and read from it
+ * @addr: DMA address of @data
+ * @wc: the last completion
+ */
+struct selftest_region {
+	struct ib_mr *mr;
+	struct scatterlist sg[SELFTEST_PAGES];
+	u8 *data;
+	u64 addr;
+	struct ib_wc wc;
+};
+
+static void selftest_region_free(struct selftest *st, struct selftest_region *r)
+{
+	int i;
+
+	if (!IS_ERR_OR_NULL(r->mr)) {
+		ib_dereg_mr(r->mr);
+		ib_dma_unmap_sg(st->device, r->sg, SELFTEST_PAGES,
+				DMA_BIDIRECTIONAL);
+		ib_dma_unmap_single(st->device, r->addr, SELFTEST_BYTES,
+				    DMA_BIDIRECTIONAL);
+	}
+	for (i = 0; i < SELFTEST_PAGES; i++)
+		if (sg_page(&r->sg[i]))
+			__free_page(sg_page(&r->sg[i]));
+	kfree(r->data);
+}
+
+/* Pages that are not adjacent, mapped but not registered. */
+static int selftest_region_new(struct selftest *st, struct selftest_region *r)
+{
+	int i, n;
+
+	sg_init_table(r->sg, SELFTEST_PAGES);
+	for (i = 0; i < SELFTEST_PAGES; i++) {
+		struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+
+		if (!page)
+			return -ENOMEM;
+		sg_set_page(&r->sg[i], page, PAGE_SIZE, 0);
+	}
+	r->data = kzalloc(SELFTEST_BYTES, GFP_KERNEL);
+	if (!r->data)
+		return -ENOMEM;
+	get_random_bytes(r->data, SELFTEST_BYTES);
+	r->mr = ib_alloc_mr(st->pd, IB_MR_TYPE_MEM_REG, SELFTEST_PAGES);
+	if (IS_ERR(r->mr))
+		return PTR_ERR(r->mr);
+	r->addr = ib_dma_map_single(st->device, r->data, SELFTEST_BYTES,
+				    DMA_BIDIRECTIONAL);
+	n = ib_dma_map_sg(st->device, r->sg, SELFTEST_PAGES, DMA_BIDIRECTIONAL);
+	n = ib_map_mr_sg(r->mr, r->sg, n, NULL, PAGE_SIZE);
+	return n == SELFTEST_PAGES ? 0 : -EINVAL;
+}
+
+/* Post a request if there is one, and note how the last one completes. */
+static int selftest_do(struct selftest *st, struct selftest_region *r,
+		       struct ib_send_wr *wr, int completions)
+{
+	unsigned long end = jiffies + SELFTEST_WAIT;
+	int err;
+
+	err = wr ? ib_post_send(st->qp, wr, NULL) : 0;
+	while (!err && completions) {
+		if (ib_poll_cq(st->cq, 1, &r->wc) == 1)
+			completions--;
+		else if (time_after(jiffies, end))
+			err = -ETIMEDOUT;
+		else
+			fsleep(100);
+	}
+	return err;
+}
+
+/* Register it under its next key. */
+static int selftest_register(struct selftest *st, struct selftest_region *r)
+{
+	struct ib_reg_wr wr = {
+		.wr.opcode = IB_WR_REG_MR,
+		.mr = r->mr,
+		.access = SELFTEST_ACCESS,
+	};
+
+	ib_update_fast_reg_key(r->mr, r->mr->rkey + 1);
+	wr.key = r->mr->rkey;
+	return selftest_do(st, r, &wr.wr, 1);
+}
+
+static int selftest_invalidate(struct selftest *st, struct selftest_region *r)
+{
+	struct ib_send_wr wr = {
+		.opcode = IB_WR_LOCAL_INV,
+		.ex.invalidate_rkey = r->mr->rkey,
+	};
+
+	return selftest_do(st, r, &wr, 1);
+}
+
+static int selftest_rdma(struct selftest *st, struct selftest_region *r,
+			 enum ib_wr_opcode opcode)
+{
+	struct ib_sge sge = {
+		.addr = r->addr,
+		.length = SELFTEST_BYTES,
+		.lkey = st->pd->local_dma_lkey,
+	};
+	struct ib_rdma_wr wr = {
+		.wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1 },
+		.remote_addr = r->mr->iova + SELFTEST_OFFSET,
+		.rkey = r->mr->rkey,
+	};
+
+	return selftest_do(st, r, &wr.wr, 1);
+}
+
+/* What was written is in the pages. */
+static bool selftest_stored(struct selftest_region *r)
+{
+	u8 *copy = kzalloc(SELFTEST_BYTES, GFP_KERNEL);
+	bool same;
+
+	if (!copy)
+		return false;
+	sg_pcopy_to_buffer(r->sg, SELFTEST_PAGES, copy, SELFTEST_BYTES,
+			   SELFTEST_OFFSET);
+	same = !memcmp(copy, r->data, SELFTEST_BYTES);
+	kfree(copy);
+	return same;
+}
+
+static void selftest_note(struct selftest *st, const struct selftest_region *r)
+{
+	sprintf(st->text + strlen(st->text), " %d", r->wc.status);
+}
+
+/* Report how each step completes. */
+static int selftest_region_use(struct selftest *st, struct selftest_region *r)
+{
+	int err;
+
+	err = selftest_rc_up(st) ?: selftest_register(st, r);
+	if (err)
+		return err;
+	selftest_note(st, r);
+	err = selftest_rdma(st, r, IB_WR_RDMA_WRITE);
+	if (err)
+		return err;
+	selftest_note(st, r);
+	strcat(st->text, selftest_stored(r) ? " stored" : " lost");
+	memset(r->data, 0, SELFTEST_BYTES);
+	err = selftest_rdma(st, r, IB_WR_RDMA_READ);
+	if (err)
+		return err;
+	selftest_note(st, r);
+	strcat(st->text, selftest_stored(r) ? " same" : " different");
+	err = selftest_invalidate(st, r);
+	if (err)
+		return err;
+	selftest_note(st, r);
+	err = selftest_rdma(st, r, IB_WR_RDMA_WRITE);
+	selftest_note(st, r);
+	return err;
+}
+
+static int selftest_regions(struct selftest *st)
+{
+	struct selftest_region r = { };
+	int err;
+
+	err = selftest_region_new(st, &r) ?: selftest_region_use(st, &r);
+	selftest_region_free(st, &r);
+	return err;
+}
+
+/* Report what SEND with invalidate does to a region, and to the next write. */
+static int selftest_send_inv(struct selftest *st)
+{
+	struct ib_send_wr wr = { .opcode = IB_WR_SEND_WITH_INV };
+	struct selftest_region r = { };
+	int err;
+
+	err = selftest_region_new(st, &r) ?: selftest_rc_up(st) ?:
+	      selftest_register(st, &r) ?: selftest_recv(st, 1);
+	if (!err) {
+		wr.ex.invalidate_rkey = r.mr->rkey;
+		err = selftest_do(st, &r, &wr, 1);
+		sprintf(st->text, "%s key,",
+			r.wc.wc_flags & IB_WC_WITH_INVALIDATE &&
+			r.wc.ex.invalidate_rkey == r.mr->rkey ? "its" : "no");
+	}
+	if (!err)
+		err = selftest_do(st, &r, NULL, 1);
+	if (!err)
+		err = selftest_rdma(st, &r, IB_WR_RDMA_WRITE);
+	selftest_note(st, &r);
+	selftest_region_free(st, &r);
+	return err;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct selftest *st);
@@ -485,6 +701,8 @@ static const struct {
 	{ "slow", selftest_slow, IB_QPT_UD, false },
 	{ "moderation", selftest_moderation, IB_QPT_UD, false },
 	{ "long", selftest_long, IB_QPT_RC, false },
+	{ "regions", selftest_regions, IB_QPT_RC, false },
+	{ "send-inv", selftest_send_inv, IB_QPT_RC, false },
 };
 
 /* ---- file ----------------------------------------------------------------- */

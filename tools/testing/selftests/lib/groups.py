@@ -28,6 +28,8 @@ GROUPS = {
     "core": Group(20, 1, "what every change has to pass: make check"),
     "life": Group(30, slowness.DEBUG_RUNS, "life cycle, teardown, faults: DEBUG=1"),
     "fabric": Group(10, 1, "the simulated fabric itself"),
+    "verbs": Group(15, 1, "programs and the kernel's protocols that use the "
+                   "fabric's verbs"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
@@ -73,6 +75,7 @@ BY_PREFIX = {
     "life": ("life",),
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
+    "verbs": ("verbs",),
     "wire": ("core", "wire"),
 }
 
