@@ -219,6 +219,16 @@ shell: setup
 	@$(VM)/run --kernel $(KERNEL) --ipoib $(or $(IPOIB),ours) --hcas 2 \
 		--timeout 86400 --shell -- $(VM)/shell
 
+# What programs of user space the tests of the verbs run
+verbs-tools:
+	@$(VM)/setup --no-kernel --verbs
+
+# Two hosts whose programs of user space can use the fabric
+fabric-shell: setup verbs-tools
+	@$(VM)/run --kernel $(KERNEL) --ipoib $(or $(IPOIB),ours) --hcas 2 \
+		--fabric-args provider=hfi1 --timeout 86400 --shell -- \
+		$(VM)/shell --verbs
+
 DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
@@ -254,6 +264,7 @@ help:
 	@echo '                  make check'
 	@echo 'make fuzz         let libFuzzer look for input that breaks them, a minute each'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
+	@echo 'make fabric-shell the same, for programs that use verbs (ibv_*, perftest)'
 	@echo 'make setup        install what all of this needs (Debian 12, as root)'
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
 	@echo 'make interop      build build/interop/ib_ipoib_interop.ko, which can be loaded'
@@ -261,6 +272,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell install clean help
+.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
 
 endif

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The distribution's RDMA programs, unchanged, on the fabric."""
+
+import re
+
+from lib import (bkg, cmd, ends, fabric, hca, ksft_eq, ksft_ge,
+                 ksft_gt, ksft_in, ksft_pr, ping_ok, port, slow, timeout,
+                 wait_until)
+
+BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
+        "mem": 1536, "seconds": 90}
+GROUPS = ("verbs",)
+
+FIRST, SECOND = "ibdevsim0", "ibdevsim1"
+
+
+class Crossed:
+    """Bytes and packets that reached the ports since this was made."""
+
+    def __init__(self):
+        self.before = [p.counters() for p in self._ports()]
+
+    @staticmethod
+    def _ports():
+        return [port(0), port(1)]
+
+    def rc_packets(self):
+        return [p.counter("rx_rc_packets") - b["rx_rc_packets"]
+                for p, b in zip(self._ports(), self.before)]
+
+    def bytes(self):
+        return [p.counter("rx_bytes") - b["rx_bytes"]
+                for p, b in zip(self._ports(), self.before)]
+
+
+def listening(number):
+    """Somebody listens on a TCP port."""
+    return cmd(["ss", "-Hlnt", f"sport = :{number}"]).stdout.strip()
+
+
+def both(server, client, number=18515, limit=30):
+    """A server on the first HCA, a client on the second; the client's text."""
+    with bkg(server, exit_wait=True, fail=True) as proc:
+        wait_until(lambda: proc.proc.poll() is not None or listening(number),
+                   10, "a server")
+        text = cmd(client, timeout=slow(limit)).stdout
+    return text
+
+
+def pingpong(program, *words, size=4096, count=1000):
+    """One of libibverbs' examples; they check data with -c."""
+    start = Crossed()
+    common = [program, "-n", str(count), "-s", str(size), *words]
+    text = both([*common, "-d", FIRST], [*common, "-d", SECOND, "localhost"])
+    ksft_in(f"{count} iters in", text)
+    for got in start.bytes():
+        ksft_ge(got, count * size, "bytes at a port")
+
+
+def test_devinfo():
+    """ibv_devinfo shows the HCAs and what they can do."""
+    text = cmd(["ibv_devinfo", "-v"]).stdout
+    for name in (FIRST, SECOND):
+        ksft_in(name, text)
+    for line in ("PORT_ACTIVE", "InfiniBand", "ATOMIC_HCA",
+                 "MEM_MGT_EXTENSIONS"):
+        ksft_in(line, text)
+    found = re.search(r"max_qp_rd_atom:\s*(\d+)", text)
+    ksft_gt(int(found.group(1)), 0)
+
+
+def test_rc_pingpong():
+    """ibv_rc_pingpong: messages of many sizes, data compared, with events."""
+    for size in (1, 4096, 70000):
+        pingpong("ibv_rc_pingpong", "-c", size=size, count=300)
+    pingpong("ibv_rc_pingpong", "-c", "-e", count=300)
+
+
+def test_ud_pingpong():
+    """ibv_ud_pingpong."""
+    pingpong("ibv_ud_pingpong", size=2000)
+    pingpong("ibv_ud_pingpong", "-e", size=64)
+
+
+def test_srq_pingpong():
+    """ibv_srq_pingpong: sixteen QPs on a shared receive queue."""
+    pingpong("ibv_srq_pingpong", count=500)
+    pingpong("ibv_srq_pingpong", "-e", count=500)
+
+
+PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat",
+            "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat")
+
+
+def perftest(program, *words, limit=60):
+    """One of perftest's programs; rows of its table as numbers."""
+    common = [program, "-F", *words]
+    text = both([*common, "-d", FIRST],
+                [*common, "-d", SECOND, "localhost"], limit=limit)
+    # On a busy host it may fail to tell the clock's rate, and prints "inf".
+    rows = [[float(word) for word in line.split()]
+            for line in text.splitlines()
+            if re.fullmatch(r"(\s*(-?[\d.]+|-?nan|inf))+\s*", line)]
+    ksft_gt(len(rows), 0, f"{program}: {text[-500:]}")
+    return rows
+
+
+@timeout(300)
+def test_perftest():
+    """perftest's programs for RC, each with its own operation."""
+    for program in PERFTEST:
+        size = [] if "atomic" in program else ["-s", "8192"]
+        row = perftest(program, "-n", "500", *size)[0]
+        ksft_pr(program, row)
+        ksft_eq(row[1], 500, f"{program}: iterations")
+
+
+@timeout(300)
+def test_perftest_sizes():
+    """Messages up to 4 MiB, whose data are moved segment by segment."""
+    for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
+        for size in (2, 65536, 1 << 22):
+            perftest(program, "-n", "20", "-s", str(size))
+
+
+@timeout(120)
+def test_perftest_ways():
+    """Events, several QPs, both directions, UD, rdma_cm's addresses."""
+    perftest("ib_write_bw", "-n", "200", "-q", "4", "-b")
+    perftest("ib_send_lat", "-n", "200", "-e")
+    perftest("ib_send_bw", "-n", "200", "-c", "UD", "-s", "2048")
+    perftest("ib_send_bw", "-n", "200", "--use-srq", "-q", "4")
+
+
+def test_qperf():
+    """qperf over RC and UD."""
+    with bkg(["qperf"]):
+        wait_until(lambda: listening(19765), 10, "qperf")
+        text = cmd(["qperf", "-t", "1", "-li", f"{SECOND}:1", "-ri",
+                    f"{FIRST}:1", "localhost", "rc_bw", "rc_lat", "ud_bw",
+                    "rc_rdma_write_bw", "rc_rdma_read_bw",
+                    "rc_fetch_add_mr"], timeout=slow(40)).stdout
+    for name in ("rc_bw", "rc_lat", "ud_bw", "rc_fetch_add_mr"):
+        ksft_in(f"{name}:", text)
+
+
+# ---- rdma_cm ---------------------------------------------------------------
+
+
+def connected(pair, server, client, limit=30):
+    """A server at one host, a client at the other one; the client's text."""
+    cmd(["modprobe", "rdma_ucm"])
+    start = Crossed()
+    with bkg(server, ns=pair.b.ns, exit_wait=True, fail=True):
+
+        def tried():
+            done = cmd(client, ns=pair.a.ns, fail=False, timeout=slow(limit))
+            refused = done.status and re.search("reject|refused|unreachable",
+                                                done.stdout + done.stderr,
+                                                re.I)
+            return None if refused else done
+
+        done = wait_until(tried, 10, "a server")
+    ksft_eq(done.status, 0, f"{client[0]}: {done.stdout} {done.stderr}")
+    ksft_gt(sum(start.bytes()), 0)
+    return done.stdout
+
+
+def test_rping():
+    """rping over both families: RDMA READ and WRITE, data compared."""
+    pair = ends()
+    for address in (pair.b.v4, pair.b.v6):
+        start = Crossed()
+        text = connected(pair, ["rping", "-s", "-a", address, "-C", "200",
+                                "-S", "4000", "-V"],
+                         ["rping", "-c", "-a", address, "-C", "200", "-S",
+                          "4000", "-V", "-v"])
+        ksft_ge(text.count("ping data: rdma-ping"), 200)
+        ksft_ge(min(start.bytes()), 200 * 4000)
+
+
+def test_ucmatose():
+    """ucmatose: connections over rdma_cm, with data both ways."""
+    pair = ends()
+    text = connected(pair, ["ucmatose", "-c", "8", "-C", "20", "-S", "5000"],
+                     ["ucmatose", "-s", pair.b.v4, "-c", "8", "-C", "20",
+                      "-S", "5000"])
+    ksft_in("test complete", text)
+    ksft_in("return status 0", text)
+
+
+def test_udaddy():
+    """udaddy: datagrams over rdma_cm."""
+    pair = ends()
+    text = connected(pair, ["udaddy", "-c", "2", "-C", "20"],
+                     ["udaddy", "-s", pair.b.v4, "-c", "2", "-C", "20"])
+    ksft_in("return status 0", text)
+
+
+def test_mckey():
+    """mckey: a multicast group over rdma_cm."""
+    pair = ends()
+    cmd(["modprobe", "rdma_ucm"])
+    group = "239.77.0.1"
+    listen = ["mckey", "-m", group, "-b", pair.b.v4, "-C", "10"]
+    with bkg(listen, ns=pair.b.ns, exit_wait=True, fail=True) as receiver:
+        wait_until(lambda: hca(1).data_qps("UD") and attached(pair.b.port),
+                   10, "a member")
+        cmd(["mckey", "-m", group, "-b", pair.a.v4, "-C", "10", "-s"],
+            ns=pair.a.ns, timeout=slow(20))
+    ksft_in("receiving data transfers", receiver.stdout)
+    ksft_in("return status 0", receiver.stdout)
+
+
+def attached(where):
+    """A program's QP at that port is in a group: it is in RTS, on its own."""
+    return [qp for qp in where.hca.data_qps("UD") if qp.size <= 64 and
+            qp.state == "RTS"]
+
+
+def test_rstream():
+    """rstream: rsockets, as streams with data compared."""
+    pair = ends()
+    for size in ("64", "65536"):
+        connected(pair, ["rstream", "-S", size, "-C", "50", "-T", "r"],
+                  ["rstream", "-s", pair.b.v4, "-S", size, "-C", "50"])
+
+
+# ---- beside other things ---------------------------------------------------
+
+
+@timeout(120)
+def test_beside_traffic():
+    """Programs and IPoIB share the ports; the cable is pulled meanwhile."""
+    pair = ends()
+    server = ["ib_write_bw", "-F", "-D", "5", "-u", "18", "-d", FIRST]
+    client = ["ib_write_bw", "-F", "-D", "5", "-u", "18", "-d", SECOND,
+              "localhost"]
+    with bkg(server, exit_wait=True, fail=True):
+        wait_until(lambda: listening(18515), 10, "a server")
+        with bkg(client, exit_wait=True, fail=True) as proc:
+            wait_until(lambda: hca(0).data_qps("RC"), 10, "a QP")
+            ping_ok(pair.a.ns, pair.b.v4, count=20)
+            pair.a.port.link(False)
+            pair.a.port.link(True)
+            pair.a.port.wait_active()
+            pair.wait_ping()
+    ksft_in("65536", proc.stdout)
+
+
+def test_objects():
+    """None of these programs has left anything."""
+    for each in fabric.hcas():
+        for line in (each.dir + "/objects",):
+            with open(line, encoding="ascii") as file:
+                found = {row.split()[0]: int(row.split()[-1]) for row in file}
+        ksft_eq(found, dict.fromkeys(found, 0), f"{each}")
