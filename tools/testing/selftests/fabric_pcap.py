@@ -4,19 +4,11 @@
 import collections
 
 from lib import (Mirror, cmd, ends, ksft_eq, ksft_ge, ksft_gt, ksft_in,
-                 neigh_flush, ping_ok, port, slow, tcp_transfer, timeout)
-from lib.capture import LINKTYPE_ERF, LINKTYPE_INFINIBAND, pcap_records
+                 neigh_flush, ping_ok, port, tcp_transfer, timeout)
+from lib.capture import (LINKTYPE_ERF, LINKTYPE_INFINIBAND, dissect,
+                         pcap_records)
 
 BOOT = {"ipoib": "stock", "hcas": 2, "seconds": 20}
-
-
-def dissect(path, rule, *fields):
-    """tshark's answer: a list of lists of fields."""
-    words = ["tshark", "-n", "-r", path, "-Y", rule, "-T", "fields"]
-    for field in fields:
-        words += ["-e", field]
-    text = cmd(words, timeout=slow(90)).stdout
-    return [line.split("\t") for line in text.splitlines()]
 
 
 @timeout(240)

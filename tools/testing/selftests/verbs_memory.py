@@ -6,9 +6,10 @@ import os
 import struct
 from unittest.mock import ANY
 
-from lib import (defer, hca, ksft_eq, ksft_ge, ksft_raises, ksft_true, port,
-                 timeout)
+from lib import (Mirror, defer, hca, ksft_eq, ksft_ge, ksft_raises, ksft_true,
+                 port, timeout)
 from lib import uverbs as uv
+from lib.capture import dissect
 from lib.uverbs import Memory, PAGE, Verbs, objects, send_wr
 
 BOOT = {"ipoib": "none", "hcas": 2, "fabric": "provider=hfi1", "seconds": 30}
@@ -386,6 +387,38 @@ def test_shared_queue():
     one.qp.post(send_wr(), [one.piece(0, 12)])
     done(one, uv.REM_OP)
     ksft_eq((done(two, uv.LOC_PROT).wr_id), 6)
+
+
+@timeout(120)
+def test_mirror():
+    """The packets of RDMA and atomics are what Wireshark expects of them."""
+    one, two = sides()
+    path = "/run/rdma.pcap"
+    two.qp.receive([])
+    two.qp.receive([two.piece(0, 5000)])
+    with Mirror(two.port) as mirror:
+        for opcode, length, how in ((uv.WRITE, 10000, {}), (uv.READ, 5000, {}),
+                                    (uv.FETCH_ADD, 8, {"compare": 1}),
+                                    (uv.CMP_SWAP, 8, {"swap": 1}),
+                                    (uv.WRITE_IMM, 100, {"imm": 1}),
+                                    (uv.SEND, 5000, {})):
+            one_sided(one, two, opcode, 0, length, **how)
+            done(one)
+        mirror.stop()
+    mirror.save(path)
+    rows = dissect(path, "infiniband.bth.opcode < 32", "infiniband.bth.opcode",
+                   "infiniband.bth.psn", "infiniband.reth.dmalen",
+                   "_ws.malformed")
+    # WRITE first, middle, last; READ and its response; atomics and their
+    # answers; WRITE only with immediate; SEND first, last
+    ksft_eq([int(row[0]) for row in rows],
+            [6, 7, 8, 12, 13, 15, 20, 18, 19, 18, 11, 0, 2])
+    psns = [int(row[1]) for row in rows]
+    ksft_eq([psn - psns[0] for psn in psns],
+            [0, 1, 2, 3, 3, 4, 5, 5, 6, 6, 7, 8, 9])
+    ksft_eq([int(row[2], 0) for row in rows if len(row) > 2 and row[2]],
+            [10000, 5000, 100])
+    ksft_eq([row for row in rows if len(row) > 3 and row[3]], [], "malformed")
 
 
 def test_gone():

@@ -6,6 +6,8 @@ import struct
 import threading
 import time
 
+from .utils import cmd, slow
+
 ETH_P_ALL = 3
 PKTTYPE = {0: "host", 1: "broadcast", 2: "multicast", 3: "otherhost",
            4: "outgoing"}
@@ -148,6 +150,15 @@ class Mirror:
         """Write what was captured, so that tshark can read it."""
         with open(path, "wb") as file:
             file.write(as_erf(self.data))
+
+
+def dissect(path, rule, *fields):
+    """tshark's answer: a list of lists of fields."""
+    words = ["tshark", "-n", "-r", path, "-Y", rule, "-T", "fields"]
+    for field in fields:
+        words += ["-e", field]
+    text = cmd(words, timeout=slow(90)).stdout
+    return [line.split("\t") for line in text.splitlines()]
 
 
 def pcap_records(data):
