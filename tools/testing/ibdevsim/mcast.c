@@ -61,7 +61,7 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 
 	if (atomic_dec_if_positive(&qp->port->faults.attach_error) >= 0)
 		return -ENOMEM;
-	err = ibds_object_get(dev, IBDS_GROUP, qp->user);
+	err = ibds_object_reserve(dev, IBDS_GROUP, qp->user);
 	if (err)
 		return err;
 	new = kzalloc_obj(*new, ibds_gfp(qp->user));

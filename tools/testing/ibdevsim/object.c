@@ -76,6 +76,26 @@ static bool ibds_object_count(atomic_t *num, u32 max)
 }
 
 /**
+ * ibds_object_reserve - count an object, whatever the faults for creation say
+ * @dev: HCA
+ * @kind: kind of object
+ * @user: it is user space's
+ *
+ * Return: 0, or -ENOMEM if there cannot be another one.
+ */
+int ibds_object_reserve(struct ibds_dev *dev, enum ibds_kind kind, bool user)
+{
+	if (user && !ibds_object_count(&dev->user_objects[kind],
+				       ibds_object_user_max(dev, kind)))
+		return -ENOMEM;
+	if (ibds_object_count(&dev->objects[kind], ibds_object_max(dev, kind)))
+		return 0;
+	if (user)
+		atomic_dec(&dev->user_objects[kind]);
+	return -ENOMEM;
+}
+
+/**
  * ibds_object_get - count an object that is about to be created
  * @dev: HCA
  * @kind: kind of object
@@ -91,14 +111,7 @@ int ibds_object_get(struct ibds_dev *dev, enum ibds_kind kind, bool user)
 		return -EIO;
 	if (ibds_object_fails(&faults->create_error, &faults->create_skip))
 		return -ENOMEM;
-	if (user && !ibds_object_count(&dev->user_objects[kind],
-				       ibds_object_user_max(dev, kind)))
-		return -ENOMEM;
-	if (ibds_object_count(&dev->objects[kind], ibds_object_max(dev, kind)))
-		return 0;
-	if (user)
-		atomic_dec(&dev->user_objects[kind]);
-	return -ENOMEM;
+	return ibds_object_reserve(dev, kind, user);
 }
 
 /**

@@ -18,6 +18,7 @@ int ibds_datapath_init(void);
 void ibds_datapath_exit(void);
 
 bool ibds_object_fails(atomic_t *error, atomic_t *skip);
+int ibds_object_reserve(struct ibds_dev *dev, enum ibds_kind kind, bool user);
 int ibds_object_get(struct ibds_dev *dev, enum ibds_kind kind, bool user);
 void ibds_object_put(struct ibds_dev *dev, enum ibds_kind kind, bool user);
 int ibds_user_charge(struct ibds_dev *dev, u64 bytes);
