@@ -145,7 +145,13 @@ class bkg:  # pylint: disable=invalid-name
     def __enter__(self):
         return self
 
-    def __exit__(self, *_exc):
+    def __exit__(self, kind, *_exc):
+        if kind is None:
+            self.stop()
+            return
+        # The block has failed: that is what is to be told, and whoever waits
+        # for a peer that has given up need not be waited for.
+        self.exit_wait, self.fail = False, False
         self.stop()
 
 
