@@ -5,30 +5,22 @@
 #include "addr.h"
 
 /**
- * ibds_path_ok - check an address vector of user space
- * @port: HCA port
- * @attr: address vector
- *
- * Return: true if its source LID is one of the port's, and the SL is one.
- */
-bool ibds_path_ok(const struct ibds_port *port, const struct rdma_ah_attr *attr)
-{
-	return !(rdma_ah_get_path_bits(attr) >> READ_ONCE(port->lmc)) &&
-	       rdma_ah_get_sl(attr) < 16;
-}
-
-/**
  * ibds_path_init - set up the path of an address vector
  * @path: result
+ * @port: HCA port
  * @attr: attributes given by the consumer
+ *
+ * Of the source path bits as many count as the LMC says; programs also give those
+ * of a whole LID.
  */
-void ibds_path_init(struct ibds_path *path, const struct rdma_ah_attr *attr)
+void ibds_path_init(struct ibds_path *path, const struct ibds_port *port,
+		    const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
 
 	path->hint = 0;
 	path->dlid = rdma_ah_get_dlid(attr);
-	path->path_bits = rdma_ah_get_path_bits(attr);
+	path->path_bits = ibds_path_bits(port, rdma_ah_get_path_bits(attr));
 	path->sl = rdma_ah_get_sl(attr);
 	path->grh = rdma_ah_get_ah_flags(attr) & IB_AH_GRH;
 	if (!path->grh)

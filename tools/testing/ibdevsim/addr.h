@@ -83,9 +83,8 @@ static inline void ibds_grh_build(struct ib_grh *grh,
 	grh->dgid = path->dgid;
 }
 
-bool ibds_path_ok(const struct ibds_port *port,
-		  const struct rdma_ah_attr *attr);
-void ibds_path_init(struct ibds_path *path, const struct rdma_ah_attr *attr);
+void ibds_path_init(struct ibds_path *path, const struct ibds_port *port,
+		    const struct rdma_ah_attr *attr);
 bool ibds_port_has_gid(const struct ibds_port *port, const union ib_gid *gid);
 
 #endif /* IBDEVSIM_ADDR_H */

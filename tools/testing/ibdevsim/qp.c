@@ -103,7 +103,7 @@ static bool ibds_attr_av_ok(const struct ibds_qp *qp,
 	return av->type == RDMA_AH_ATTR_TYPE_IB &&
 	       rdma_ah_get_port_num(av) >= 1 &&
 	       rdma_ah_get_port_num(av) <= dev->caps.ports &&
-	       (!qp->user || ibds_path_ok(qp->port, av)) &&
+	       (!qp->user || rdma_ah_get_sl(av) < 16) &&
 	       rdma_ah_get_dlid(av) && rdma_ah_get_dlid(av) < IBDS_MFT_BASE &&
 	       (!(rdma_ah_get_ah_flags(av) & IB_AH_GRH) ||
 		rdma_ah_read_grh(av)->sgid_index < dev->caps.gids);
@@ -164,7 +164,7 @@ static void ibds_attr_apply(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 		rcv->qkey = attr->qkey;
 	}
 	if (mask & IB_QP_AV) {
-		ibds_path_init(&qp->av, &attr->ah_attr);
+		ibds_path_init(&qp->av, qp->port, &attr->ah_attr);
 		rcv->remote_lid = qp->av.dlid;
 		qp->attr.ah_attr = attr->ah_attr;
 		/* The core keeps its own reference. */

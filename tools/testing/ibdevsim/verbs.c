@@ -237,8 +237,7 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	if ((rdma_ah_get_ah_flags(attr) & IB_AH_GRH) &&
 	    rdma_ah_read_grh(attr)->sgid_index >= dev->caps.gids)
 		return -EINVAL;
-	if (udata && !ibds_path_ok(&dev->port[rdma_ah_get_port_num(attr) - 1],
-				   attr))
+	if (udata && rdma_ah_get_sl(attr) >= 16)
 		return -EINVAL;
 	err = ibds_object_get(dev, IBDS_AH, udata);
 	if (err)
@@ -248,7 +247,7 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	ah->magic = IBDS_AH_MAGIC;
 	ah->user = udata;
 	ah->port_num = rdma_ah_get_port_num(attr);
-	ibds_path_init(&ah->path, attr);
+	ibds_path_init(&ah->path, &dev->port[ah->port_num - 1], attr);
 	ah->attr = *attr;
 	/* The core keeps its own reference. */
 	ah->attr.grh.sgid_attr = NULL;

@@ -4,8 +4,8 @@
 import json
 import re
 
-from lib import (bkg, cmd, ends, fabric, hca, ksft_eq, ksft_ge,
-                 ksft_gt, ksft_in, ksft_pr, ping_ok, port, slow, timeout,
+from lib import (bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_in, ksft_not_in, ksft_pr, ping_ok, port, slow, timeout,
                  wait_until)
 
 BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
@@ -226,6 +226,59 @@ def test_rstream():
     for size in ("64", "65536"):
         connected(pair, ["rstream", "-S", size, "-C", "50", "-T", "r"],
                   ["rstream", "-s", pair.b.v4, "-S", size, "-C", "50"])
+
+
+# ---- ibacm ------------------------------------------------------------------
+
+ACM = """
+set -e
+# The daemon of another host has the same paths.
+mount -t tmpfs none /run
+mkdir -p /run/rdma /etc/rdma
+mount --bind /run/rdma /etc/rdma
+ib_acme -A -O -D /etc/rdma > /dev/null
+sed -i 's#^log_file.*#log_file /run/acm.log#; s#^lock_file.*#lock_file /run/pid#' \
+	/etc/rdma/ibacm_opts.cfg
+exec ibacm -P
+"""
+
+
+class Acm:
+    """An ibacm of a host's own, until the end of the case."""
+
+    def __init__(self, end):
+        self.end = end
+        self.proc = bkg(ACM, ns=end.ns)
+        defer(self.proc.stop)
+        wait_until(lambda: end.v4 in self.ask("-e"), 20, "an endpoint")
+
+    def ask(self, *words, fail=True):
+        """What ib_acme prints."""
+        return cmd(["nsenter", "-t", self.proc.proc.pid, "-m", "-n",
+                    "ib_acme", *words], fail=fail, timeout=slow(30)).stdout
+
+
+@timeout(120)
+def test_ibacm():
+    """ib_acme: two hosts' ibacm find paths, which the SA confirms."""
+    pair = ends()
+    cmd(["modprobe", "-a", "rdma_ucm", "ib_umad"])
+    both = [Acm(end) for end in pair]
+    for acm, other in (both, reversed(both)):
+        here, there = acm.end, other.end
+        for words in (["-s", here.v4, "-d", there.v4], ["-d", there.v4],
+                      ["-s", here.v6, "-d", there.v6]):
+            text = acm.ask("-f", "i", *words, "-v")
+            ksft_in("SA verification: success", text)
+            ksft_eq(re.findall(r"([ds]lid): (\d+)", text),
+                    [("dlid", str(there.port.lid())),
+                     ("slid", str(here.port.lid()))])
+        # From its cache, without asking anybody
+        text = acm.ask("-f", "i", "-s", here.v4, "-d", there.v4, "-c")
+        ksft_in("return status 0x0", text)
+    text = both[0].ask("-f", "i", "-s", pair.a.v4, "-d", "10.99.99.99",
+                       fail=False)
+    ksft_not_in("return status 0x0", text)
 
 
 # ---- beside other things ---------------------------------------------------
