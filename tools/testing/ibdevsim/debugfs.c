@@ -17,6 +17,7 @@
 #include <linux/uaccess.h>
 
 #include "caps.h"
+#include "count.h"
 #include "debugfs.h"
 #include "fault.h"
 #include "inject.h"
@@ -25,6 +26,8 @@
 #include "pcap.h"
 #include "port.h"
 #include "qp.h"
+#include "sma.h"
+#include "swagent.h"
 #include "switch.h"
 
 #define IBDS_TEXT_MAX		127
@@ -152,54 +155,19 @@ static void armed_show(struct seq_file *m, const struct ibds_knob *knob)
 
 /* ---- a port's other files ----------------------------------------------- */
 
-#define COUNTER(type) { #type, offsetof(struct ibds_counters, type) }
-
-static const struct {
-	const char *name;
-	size_t offset;
-} counter_names[] = {
-	COUNTER(tx_packets), COUNTER(tx_bytes), COUNTER(rx_packets),
-	COUNTER(rx_bytes), COUNTER(tx_rc_packets), COUNTER(rx_rc_packets),
-	COUNTER(tx_grh), COUNTER(rx_grh), COUNTER(tx_doorbells), COUNTER(tx_wrs),
-	COUNTER(rx_doorbells), COUNTER(rx_wrs), COUNTER(cq_events),
-	COUNTER(cqe), COUNTER(cq_overflow), COUNTER(drop_port_down),
-	COUNTER(drop_no_route), COUNTER(drop_no_qp), COUNTER(drop_pkey),
-	COUNTER(drop_qkey), COUNTER(drop_gid), COUNTER(drop_mtu),
-	COUNTER(drop_no_recv),
-	COUNTER(drop_recv_short), COUNTER(drop_mc_no_group),
-	COUNTER(drop_mc_bad), COUNTER(drop_fault), COUNTER(drop_wedged),
-	COUNTER(drop_malformed), COUNTER(rc_rnr_nak), COUNTER(rc_retry),
-	COUNTER(rc_retry_exceeded), COUNTER(bad_lkey),
-	COUNTER(bad_rkey), COUNTER(bad_modify),
-	COUNTER(sq_full), COUNTER(rq_full), COUNTER(mad_rx), COUNTER(mad_tx),
-	COUNTER(mad_dropped), COUNTER(trap_tx), COUNTER(injected),
-	COUNTER(delayed), COUNTER(reordered),
-};
-
-static_assert(sizeof(struct ibds_counters) ==
-	      ARRAY_SIZE(counter_names) * sizeof(u64));
-
-static u64 counter_sum(struct ibds_port *port, size_t offset)
-{
-	u64 sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		const u64 *count = (void *)per_cpu_ptr(port->counters, cpu) +
-				   offset;
-
-		sum += READ_ONCE(*count);
-	}
-	return sum;
-}
-
 static void counters_show(struct seq_file *m, const struct ibds_knob *knob)
 {
-	int i;
+	ibds_counters_show(m, knob->port);
+}
 
-	for (i = 0; i < ARRAY_SIZE(counter_names); i++)
-		seq_printf(m, "%s %llu\n", counter_names[i].name,
-			   counter_sum(knob->port, counter_names[i].offset));
+static void errors_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_port_errors_show(m, knob->port);
+}
+
+static int errors_store(const struct ibds_knob *knob, char *text)
+{
+	return ibds_port_link_error(knob->port, text);
 }
 
 static void link_show(struct seq_file *m, const struct ibds_knob *knob)
@@ -383,6 +351,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(lose_events, bool),
 	{ .name = "armed", .show = armed_show },
 	{ .name = "counters", .show = counters_show },
+	{ .name = "errors", .show = errors_show, .store = errors_store },
 	{ .name = "link", .show = link_show, .store = link_store },
 	{ .name = "state", .show = state_show },
 	{ .name = "lid", .show = lid_show },
@@ -423,6 +392,17 @@ static int qp_error_store(const struct ibds_knob *knob, char *text)
 	return err ?: ibds_qp_break(knob->dev, qpn, sqe);
 }
 
+static int set_sys_guid_store(const struct ibds_knob *knob, char *text)
+{
+	u64 guid;
+	int err;
+
+	err = kstrtou64(text, 16, &guid);
+	if (!err)
+		ibds_set_sys_guid(knob->dev, cpu_to_be64(guid));
+	return err;
+}
+
 static void fatal_show(struct seq_file *m, const struct ibds_knob *knob)
 {
 	seq_printf(m, "%d\n", READ_ONCE(knob->dev->fatal));
@@ -454,8 +434,22 @@ static const struct ibds_file dev_files[] = {
 	{ .name = "qps", .show = qps_show },
 	{ .name = "objects", .show = objects_show },
 	{ .name = "qp_error", .store = qp_error_store },
+	{ .name = "set_sys_guid", .store = set_sys_guid_store },
 	{ .name = "fatal", .show = fatal_show, .store = fatal_store },
 };
+
+/* ---- the switch's files that are written -------------------------------- */
+
+static int switch_errors_store(const struct ibds_knob *knob, char *text)
+{
+	return ibds_switch_link_error(text);
+}
+
+static const struct ibds_file switch_errors = {
+	.name = "errors", .store = switch_errors_store,
+};
+
+static struct ibds_knob switch_knob = { .file = &switch_errors };
 
 /* ---- file operations ---------------------------------------------------- */
 
@@ -599,7 +593,9 @@ void ibds_debugfs_del(struct ibds_dev *dev)
 void ibds_debugfs_init(void)
 {
 	ibds_root = debugfs_create_dir("ibdevsim", NULL);
-	ibds_switch_debugfs(ibds_root);
+	debugfs_create_file(switch_errors.name, 0200,
+			    ibds_switch_debugfs(ibds_root), &switch_knob,
+			    &knob_fops);
 }
 
 void ibds_debugfs_exit(void)

@@ -24,7 +24,7 @@
 #define IBDS_MFT_BLOCK		32
 #define IBDS_LFT_NONE		0xff
 
-#define IBDS_TRAP_SLOTS		3
+#define IBDS_TRAP_SLOTS		7
 
 /**
  * struct ibds_trap - one trap that waits for its TrapRepress

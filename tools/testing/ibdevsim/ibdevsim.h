@@ -399,7 +399,8 @@ struct ibds_port {
  * @pdev: DMA device when caps.dma is set
  * @id: number; name "ibdevsim<id>"
  * @caps: fixed at creation
- * @node_guid: node and system image GUID
+ * @node_guid: node GUID
+ * @sys_guid: SystemImageGUID, as NodeInfo has it; the node GUID at first
  * @vf_lock: protects @vf; a leaf
  * @vf: caps.vfs virtual functions, by port and number
  * @port: port n is at index n - 1
@@ -429,6 +430,7 @@ struct ibds_dev {
 	u32 id;
 	struct ibds_caps caps;
 	__be64 node_guid;
+	__be64 sys_guid;
 	spinlock_t vf_lock;	/* vf; a leaf */
 	struct ibds_vf vf[IBDS_MAX_PORTS][IBDS_MAX_VFS];
 	struct ibds_port port[IBDS_MAX_PORTS];

@@ -140,6 +140,7 @@ static void ibds_dev_identify(struct ibds_dev *dev, u32 id)
 {
 	dev->id = id;
 	dev->node_guid = cpu_to_be64(IBDS_GUID_BASE + ((u64)(id + 1) << 8));
+	dev->sys_guid = dev->node_guid;
 	dev->ib.node_guid = dev->node_guid;
 	snprintf(dev->ib.node_desc, sizeof(dev->ib.node_desc),
 		 "ibdevsim%u HCA", id);

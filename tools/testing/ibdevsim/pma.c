@@ -2,40 +2,130 @@
 /*
  * ibdevsim: performance management agent
  *
- * Answers ClassPortInfo, PortCounters and PortCountersExtended (IBA vol 1,
- * 16.1) for HCA ports and, from the counters of the HCA at the other end,
- * for switch ports.  Set moves a base that is subtracted from the simulator's
- * counters, which never decrease.
+ * Answers ClassPortInfo, PortCounters, PortCountersExtended, PortRcvErrorDetails
+ * and PortXmitDiscardDetails (IBA vol 1, 16.1) for HCA ports and, from the
+ * counters of the HCA at the other end, for switch ports.  Set moves a base that
+ * is subtracted from the simulator's counters, which never decrease.  Errors
+ * that the simulator cannot have are added by users.
  */
+#include <linux/seq_file.h>
+#include <linux/string.h>
 #include <rdma/ib_pack.h>
 
 #include "pma.h"
 
-/* CounterSelect bits that <rdma/ib_pma.h> lacks. */
-#define IBDS_SEL_RCV_CONSTRAINT		cpu_to_be16(0x0100)
+#define IBDS_PMA_RCV_ERROR_DETAILS	cpu_to_be16(0x0015)
+#define IBDS_PMA_XMIT_DISCARD_DETAILS	cpu_to_be16(0x0016)
 
 /* Response time 4.096 us * 2^18, about one second, as usual. */
 #define IBDS_PMA_RESP_TIME		18
 
 #define IBDS_PMA_ALL_PORTS		0xff
 
-static const __be16 ibds_pma_select[IBDS_PMA_COUNTERS] = {
-	[IBDS_PMA_LINK_DOWNED] = IB_PMA_SEL_LINK_DOWNED,
-	[IBDS_PMA_RCV_ERRORS] = IB_PMA_SEL_PORT_RCV_ERRORS,
-	[IBDS_PMA_XMIT_DISCARDS] = IB_PMA_SEL_PORT_XMIT_DISCARDS,
-	[IBDS_PMA_RCV_CONSTRAINT] = IBDS_SEL_RCV_CONSTRAINT,
-	[IBDS_PMA_VL15_DROPPED] = IB_PMA_SEL_PORT_VL15_DROPPED,
-	[IBDS_PMA_XMIT_DATA] = IB_PMA_SEL_PORT_XMIT_DATA,
-	[IBDS_PMA_RCV_DATA] = IB_PMA_SEL_PORT_RCV_DATA,
-	[IBDS_PMA_XMIT_PKTS] = IB_PMA_SEL_PORT_XMIT_PACKETS,
-	[IBDS_PMA_RCV_PKTS] = IB_PMA_SEL_PORT_RCV_PACKETS,
+static const char * const ibds_pma_names[IBDS_PMA_COUNTERS] = {
+	[IBDS_PMA_SYMBOL_ERROR] = "symbol_error",
+	[IBDS_PMA_LINK_RECOVERY] = "link_error_recovery",
+	[IBDS_PMA_LINK_DOWNED] = "link_downed",
+	[IBDS_PMA_RCV_ERRORS] = "port_rcv_errors",
+	[IBDS_PMA_RCV_REMPHYS] = "port_rcv_remote_physical_errors",
+	[IBDS_PMA_RCV_RELAY] = "port_rcv_switch_relay_errors",
+	[IBDS_PMA_XMIT_DISCARDS] = "port_xmit_discards",
+	[IBDS_PMA_XMIT_CONSTRAINT] = "port_xmit_constraint_errors",
+	[IBDS_PMA_RCV_CONSTRAINT] = "port_rcv_constraint_errors",
+	[IBDS_PMA_INTEGRITY] = "local_link_integrity_errors",
+	[IBDS_PMA_OVERRUN] = "excessive_buffer_overrun_errors",
+	[IBDS_PMA_VL15_DROPPED] = "VL15_dropped",
+	[IBDS_PMA_XMIT_DATA] = "port_xmit_data",
+	[IBDS_PMA_RCV_DATA] = "port_rcv_data",
+	[IBDS_PMA_XMIT_PKTS] = "port_xmit_packets",
+	[IBDS_PMA_RCV_PKTS] = "port_rcv_packets",
+	[IBDS_PMA_XMIT_WAIT] = "port_xmit_wait",
+	[IBDS_PMA_LOCAL_PHYSICAL] = "port_local_physical_errors",
+	[IBDS_PMA_MALFORMED] = "port_malformed_packet_errors",
+	[IBDS_PMA_BUFFER_OVERRUN] = "port_buffer_overrun_errors",
+	[IBDS_PMA_DLID_MAPPING] = "port_dlid_mapping_errors",
+	[IBDS_PMA_VL_MAPPING] = "port_vl_mapping_errors",
+	[IBDS_PMA_LOOPING] = "port_looping_errors",
+	[IBDS_PMA_INACTIVE] = "port_inactive_discards",
+	[IBDS_PMA_NEIGHBOR_MTU] = "port_neighbor_mtu_discards",
+	[IBDS_PMA_SW_LIFETIME] = "port_sw_lifetime_limit_discards",
+	[IBDS_PMA_SW_HOQ] = "port_sw_hoq_lifetime_limit_discards",
 };
 
-static const __be16 ibds_pma_select_ext[IBDS_PMA_COUNTERS] = {
-	[IBDS_PMA_XMIT_DATA] = IB_PMA_SELX_PORT_XMIT_DATA,
-	[IBDS_PMA_RCV_DATA] = IB_PMA_SELX_PORT_RCV_DATA,
-	[IBDS_PMA_XMIT_PKTS] = IB_PMA_SELX_PORT_XMIT_PACKETS,
-	[IBDS_PMA_RCV_PKTS] = IB_PMA_SELX_PORT_RCV_PACKETS,
+/**
+ * struct ibds_pma_field - a counter in an attribute
+ * @counter: enum ibds_pma_counter
+ * @select: its bit in CounterSelect; from 16 on, in CounterSelect2
+ * @offset: in bits
+ * @bits: 4, or a multiple of 8; it sticks at its largest value (16.1.3.5)
+ */
+struct ibds_pma_field {
+	u8 counter;
+	u8 select;
+	u16 offset;
+	u8 bits;
+};
+
+/* An attribute that starts with PortSelect and CounterSelect. */
+struct ibds_pma_attr {
+	__be16 id;
+	const struct ibds_pma_field *field;
+	u32 num_fields;
+	bool select2;
+};
+
+static const struct ibds_pma_field ibds_port_counters[] = {
+	{ IBDS_PMA_SYMBOL_ERROR, 0, 32, 16 },
+	{ IBDS_PMA_LINK_RECOVERY, 1, 48, 8 },
+	{ IBDS_PMA_LINK_DOWNED, 2, 56, 8 },
+	{ IBDS_PMA_RCV_ERRORS, 3, 64, 16 },
+	{ IBDS_PMA_RCV_REMPHYS, 4, 80, 16 },
+	{ IBDS_PMA_RCV_RELAY, 5, 96, 16 },
+	{ IBDS_PMA_XMIT_DISCARDS, 6, 112, 16 },
+	{ IBDS_PMA_XMIT_CONSTRAINT, 7, 128, 8 },
+	{ IBDS_PMA_RCV_CONSTRAINT, 8, 136, 8 },
+	{ IBDS_PMA_INTEGRITY, 9, 152, 4 },
+	{ IBDS_PMA_OVERRUN, 10, 156, 4 },
+	{ IBDS_PMA_VL15_DROPPED, 11, 176, 16 },
+	{ IBDS_PMA_XMIT_DATA, 12, 192, 32 },
+	{ IBDS_PMA_RCV_DATA, 13, 224, 32 },
+	{ IBDS_PMA_XMIT_PKTS, 14, 256, 32 },
+	{ IBDS_PMA_RCV_PKTS, 15, 288, 32 },
+	{ IBDS_PMA_XMIT_WAIT, 16, 320, 32 },
+};
+
+static const struct ibds_pma_field ibds_port_counters_ext[] = {
+	{ IBDS_PMA_XMIT_DATA, 0, 64, 64 },
+	{ IBDS_PMA_RCV_DATA, 1, 128, 64 },
+	{ IBDS_PMA_XMIT_PKTS, 2, 192, 64 },
+	{ IBDS_PMA_RCV_PKTS, 3, 256, 64 },
+};
+
+static const struct ibds_pma_field ibds_rcv_error_details[] = {
+	{ IBDS_PMA_LOCAL_PHYSICAL, 0, 32, 16 },
+	{ IBDS_PMA_MALFORMED, 1, 48, 16 },
+	{ IBDS_PMA_BUFFER_OVERRUN, 2, 64, 16 },
+	{ IBDS_PMA_DLID_MAPPING, 3, 80, 16 },
+	{ IBDS_PMA_VL_MAPPING, 4, 96, 16 },
+	{ IBDS_PMA_LOOPING, 5, 112, 16 },
+};
+
+static const struct ibds_pma_field ibds_xmit_discard_details[] = {
+	{ IBDS_PMA_INACTIVE, 0, 32, 16 },
+	{ IBDS_PMA_NEIGHBOR_MTU, 1, 48, 16 },
+	{ IBDS_PMA_SW_LIFETIME, 2, 64, 16 },
+	{ IBDS_PMA_SW_HOQ, 3, 80, 16 },
+};
+
+static const struct ibds_pma_attr ibds_pma_attrs[] = {
+	{ IB_PMA_PORT_COUNTERS, ibds_port_counters,
+	  ARRAY_SIZE(ibds_port_counters), .select2 = true },
+	{ IB_PMA_PORT_COUNTERS_EXT, ibds_port_counters_ext,
+	  ARRAY_SIZE(ibds_port_counters_ext) },
+	{ IBDS_PMA_RCV_ERROR_DETAILS, ibds_rcv_error_details,
+	  ARRAY_SIZE(ibds_rcv_error_details) },
+	{ IBDS_PMA_XMIT_DISCARD_DETAILS, ibds_xmit_discard_details,
+	  ARRAY_SIZE(ibds_xmit_discard_details) },
 };
 
 /* Bytes of every packet in addition to its payload: LRH, BTH and ICRC */
@@ -65,9 +155,8 @@ static void ibds_counters_add(u64 *raw, const struct ibds_counters *c)
 						  READ_ONCE(c->rx_grh));
 	raw[IBDS_PMA_XMIT_PKTS] += READ_ONCE(c->tx_packets);
 	raw[IBDS_PMA_RCV_PKTS] += READ_ONCE(c->rx_packets);
-	raw[IBDS_PMA_RCV_ERRORS] += READ_ONCE(c->drop_malformed);
-	raw[IBDS_PMA_XMIT_DISCARDS] += READ_ONCE(c->drop_port_down) +
-				       READ_ONCE(c->drop_no_route);
+	raw[IBDS_PMA_MALFORMED] += READ_ONCE(c->drop_malformed);
+	raw[IBDS_PMA_INACTIVE] += READ_ONCE(c->drop_port_down);
 	raw[IBDS_PMA_RCV_CONSTRAINT] += READ_ONCE(c->drop_pkey);
 	raw[IBDS_PMA_VL15_DROPPED] += READ_ONCE(c->mad_dropped);
 }
@@ -89,65 +178,109 @@ void ibds_pma_raw(const struct ibds_port *port, u64 *raw)
 	raw[IBDS_PMA_RCV_DATA] /= 4;
 }
 
-/* PortCounters stick at their largest value (16.1.3.5). */
-#define IBDS_CLAMP8(v)		((u8)min_t(u64, v, U8_MAX))
-#define IBDS_CLAMP16(v)		cpu_to_be16(min_t(u64, v, U16_MAX))
-#define IBDS_CLAMP32(v)		cpu_to_be32(min_t(u64, v, U32_MAX))
-
-static void ibds_pma_pack(struct ib_pma_portcounters *pc,
-			  const struct ibds_pma_query *query)
+/**
+ * ibds_pma_no_route - packets of an HCA port that its switch has not forwarded
+ * @port: HCA port
+ *
+ * Return: packets since the port was created.
+ */
+u64 ibds_pma_no_route(const struct ibds_port *port)
 {
-	const u64 *v = query->sum;
+	u64 sum = 0;
+	int cpu;
 
-	memset(pc, 0, sizeof(*pc));
-	pc->port_select = query->select;
-	pc->counter_select = query->counters;
-	pc->link_downed_counter = IBDS_CLAMP8(v[IBDS_PMA_LINK_DOWNED]);
-	pc->port_rcv_errors = IBDS_CLAMP16(v[IBDS_PMA_RCV_ERRORS]);
-	pc->port_xmit_discards = IBDS_CLAMP16(v[IBDS_PMA_XMIT_DISCARDS]);
-	pc->port_rcv_constraint_errors =
-		IBDS_CLAMP8(v[IBDS_PMA_RCV_CONSTRAINT]);
-	pc->vl15_dropped = IBDS_CLAMP16(v[IBDS_PMA_VL15_DROPPED]);
-	pc->port_xmit_data = IBDS_CLAMP32(v[IBDS_PMA_XMIT_DATA]);
-	pc->port_rcv_data = IBDS_CLAMP32(v[IBDS_PMA_RCV_DATA]);
-	pc->port_xmit_packets = IBDS_CLAMP32(v[IBDS_PMA_XMIT_PKTS]);
-	pc->port_rcv_packets = IBDS_CLAMP32(v[IBDS_PMA_RCV_PKTS]);
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(port->counters, cpu)->drop_no_route);
+	return sum;
 }
 
-static void ibds_pma_unpack(const struct ib_pma_portcounters *pc, u64 *v)
+/* A port's counter, with what was added to it and to its details. */
+static u64 ibds_pma_total(const struct ibds_pma *pma, const u64 *raw, u32 i)
 {
-	v[IBDS_PMA_LINK_DOWNED] = pc->link_downed_counter;
-	v[IBDS_PMA_RCV_ERRORS] = be16_to_cpu(pc->port_rcv_errors);
-	v[IBDS_PMA_XMIT_DISCARDS] = be16_to_cpu(pc->port_xmit_discards);
-	v[IBDS_PMA_RCV_CONSTRAINT] = pc->port_rcv_constraint_errors;
-	v[IBDS_PMA_VL15_DROPPED] = be16_to_cpu(pc->vl15_dropped);
-	v[IBDS_PMA_XMIT_DATA] = be32_to_cpu(pc->port_xmit_data);
-	v[IBDS_PMA_RCV_DATA] = be32_to_cpu(pc->port_rcv_data);
-	v[IBDS_PMA_XMIT_PKTS] = be32_to_cpu(pc->port_xmit_packets);
-	v[IBDS_PMA_RCV_PKTS] = be32_to_cpu(pc->port_rcv_packets);
+	u32 first = 1, last = 0;
+	u64 sum;
+
+	if (i == IBDS_PMA_RCV_ERRORS) {
+		first = IBDS_PMA_LOCAL_PHYSICAL;
+		last = IBDS_PMA_BUFFER_OVERRUN;
+	} else if (i == IBDS_PMA_RCV_RELAY) {
+		first = IBDS_PMA_DLID_MAPPING;
+		last = IBDS_PMA_LOOPING;
+	} else if (i == IBDS_PMA_XMIT_DISCARDS) {
+		first = IBDS_PMA_INACTIVE;
+		last = IBDS_PMA_SW_HOQ;
+	}
+	sum = raw[i] + atomic64_read(&pma->added[i]);
+	for (; first <= last; first++)
+		sum += raw[first] + atomic64_read(&pma->added[first]);
+	return sum;
 }
 
-static void ibds_pma_pack_ext(struct ib_pma_portcounters_ext *pc,
-			      const struct ibds_pma_query *query)
+/**
+ * ibds_pma_add - count errors that the simulator does not have of itself
+ * @pma: of the port
+ * @text: "<counter> <how many>"; modified
+ *
+ * Return: enum ibds_pma_counter, or -EINVAL or -ERANGE.
+ */
+int ibds_pma_add(struct ibds_pma *pma, char *text)
 {
-	const u64 *v = query->sum;
+	char *name = strsep(&text, " ");
+	int counter = match_string(ibds_pma_names, IBDS_PMA_COUNTERS, name);
+	u32 count;
+	int err;
 
-	memset(pc, 0, sizeof(*pc));
-	pc->port_select = query->select;
-	pc->counter_select = query->counters;
-	pc->port_xmit_data = cpu_to_be64(v[IBDS_PMA_XMIT_DATA]);
-	pc->port_rcv_data = cpu_to_be64(v[IBDS_PMA_RCV_DATA]);
-	pc->port_xmit_packets = cpu_to_be64(v[IBDS_PMA_XMIT_PKTS]);
-	pc->port_rcv_packets = cpu_to_be64(v[IBDS_PMA_RCV_PKTS]);
+	if (counter < 0)
+		return counter;
+	err = kstrtou32(text ?: "", 0, &count);
+	if (err)
+		return err;
+	atomic64_add(count, &pma->added[counter]);
+	return counter;
 }
 
-static void ibds_pma_unpack_ext(const struct ib_pma_portcounters_ext *pc,
-				u64 *v)
+/**
+ * ibds_pma_show - print a port's counters as its PMA shows them
+ * @m: file to print to
+ * @pma: PMA state of the port
+ * @raw: what the port has counted since its creation
+ */
+void ibds_pma_show(struct seq_file *m, const struct ibds_pma *pma,
+		   const u64 *raw)
 {
-	v[IBDS_PMA_XMIT_DATA] = be64_to_cpu(pc->port_xmit_data);
-	v[IBDS_PMA_RCV_DATA] = be64_to_cpu(pc->port_rcv_data);
-	v[IBDS_PMA_XMIT_PKTS] = be64_to_cpu(pc->port_xmit_packets);
-	v[IBDS_PMA_RCV_PKTS] = be64_to_cpu(pc->port_rcv_packets);
+	u32 i;
+
+	for (i = 0; i < IBDS_PMA_COUNTERS; i++)
+		seq_printf(m, "%s %llu\n", ibds_pma_names[i],
+			   ibds_pma_total(pma, raw, i) -
+			   READ_ONCE(pma->base[i]));
+}
+
+static u64 ibds_field_get(const u8 *data, const struct ibds_pma_field *field)
+{
+	u64 value = 0;
+	u32 i;
+
+	data += field->offset / 8;
+	if (field->bits < 8)
+		return field->offset % 8 ? *data & 0xf : *data >> 4;
+	for (i = 0; i < field->bits / 8; i++)
+		value = value << 8 | data[i];
+	return value;
+}
+
+static void ibds_field_put(u8 *data, const struct ibds_pma_field *field,
+			   u64 value)
+{
+	int i;
+
+	value = min(value, U64_MAX >> (64 - field->bits));
+	data += field->offset / 8;
+	if (field->bits < 8)
+		*data |= field->offset % 8 ? value : value << 4;
+	else
+		for (i = field->bits / 8 - 1; i >= 0; i--, value >>= 8)
+			data[i] = value;
 }
 
 /* Determine the ports that the query selects. */
@@ -169,25 +302,18 @@ static u16 ibds_pma_select_ports(struct ibds_pma_query *query, u8 first,
 
 static u16 ibds_pma_counters(struct ibds_pma_query *query, u8 first, u8 last)
 {
+	/* All these attributes begin like PortCounters. */
 	const struct ib_pma_portcounters *pc = (void *)query->mad->data;
+	const struct ibds_pma_attr *attr = query->attr;
+	u32 i;
 
 	query->select = pc->port_select;
-	query->counters = pc->counter_select;
-	if (query->set)
-		ibds_pma_unpack(pc, query->value);
-	return ibds_pma_select_ports(query, first, last);
-}
-
-static u16 ibds_pma_counters_ext(struct ibds_pma_query *query, u8 first,
-				 u8 last)
-{
-	const struct ib_pma_portcounters_ext *pc = (void *)query->mad->data;
-
-	query->ext = true;
-	query->select = pc->port_select;
-	query->counters = pc->counter_select;
-	if (query->set)
-		ibds_pma_unpack_ext(pc, query->value);
+	query->counters = be16_to_cpu(pc->counter_select);
+	if (attr->select2)
+		query->counters |= pc->reserved1 << 16;
+	for (i = 0; query->set && i < attr->num_fields; i++)
+		query->value[attr->field[i].counter] =
+			ibds_field_get(query->mad->data, &attr->field[i]);
 	return ibds_pma_select_ports(query, first, last);
 }
 
@@ -203,7 +329,8 @@ static u16 ibds_pma_class_info(struct ibds_pma_query *query)
 	cpi->class_version = 1;
 	/* Extended counters, but not the unicast and multicast ones. */
 	cpi->capability_mask = IB_PMA_CLASS_CAP_ALLPORTSELECT |
-			       IB_PMA_CLASS_CAP_EXT_WIDTH_NOIETF;
+			       IB_PMA_CLASS_CAP_EXT_WIDTH_NOIETF |
+			       IB_PMA_CLASS_CAP_XMIT_WAIT;
 	ib_set_cpi_resp_time(cpi, IBDS_PMA_RESP_TIME);
 	return 0;
 }
@@ -211,19 +338,19 @@ static u16 ibds_pma_class_info(struct ibds_pma_query *query)
 static u16 ibds_pma_attribute(struct ibds_pma_query *query, u8 first, u8 last)
 {
 	const struct ib_mad_hdr *hdr = &query->mad->mad_hdr;
+	int i;
 
 	if (hdr->base_version != 1 || hdr->class_version != 1)
 		return IB_MGMT_MAD_STATUS_BAD_VERSION;
-	switch (hdr->attr_id) {
-	case IB_PMA_CLASS_PORT_INFO:
+	if (hdr->attr_id == IB_PMA_CLASS_PORT_INFO)
 		return ibds_pma_class_info(query);
-	case IB_PMA_PORT_COUNTERS:
+	for (i = 0; i < ARRAY_SIZE(ibds_pma_attrs); i++) {
+		if (ibds_pma_attrs[i].id != hdr->attr_id)
+			continue;
+		query->attr = &ibds_pma_attrs[i];
 		return ibds_pma_counters(query, first, last);
-	case IB_PMA_PORT_COUNTERS_EXT:
-		return ibds_pma_counters_ext(query, first, last);
-	default:
-		return IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB;
 	}
+	return IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB;
 }
 
 /**
@@ -259,14 +386,16 @@ void ibds_pma_begin(struct ibds_pma_query *query, struct ib_pma_mad *mad,
 void ibds_pma_port(struct ibds_pma_query *query, struct ibds_pma *pma,
 		   const u64 *raw)
 {
-	const __be16 *select = query->ext ? ibds_pma_select_ext :
-					    ibds_pma_select;
-	u32 i;
+	const struct ibds_pma_attr *attr = query->attr;
+	u32 i, n;
+	u64 total;
 
-	for (i = 0; i < IBDS_PMA_COUNTERS; i++) {
-		if (query->set && (select[i] & query->counters))
-			WRITE_ONCE(pma->base[i], raw[i] - query->value[i]);
-		query->sum[i] += raw[i] - READ_ONCE(pma->base[i]);
+	for (n = 0; n < attr->num_fields; n++) {
+		i = attr->field[n].counter;
+		total = ibds_pma_total(pma, raw, i);
+		if (query->set && query->counters & BIT(attr->field[n].select))
+			WRITE_ONCE(pma->base[i], total - query->value[i]);
+		query->sum[i] += total - READ_ONCE(pma->base[i]);
 	}
 }
 
@@ -276,12 +405,18 @@ void ibds_pma_port(struct ibds_pma_query *query, struct ibds_pma *pma,
  */
 void ibds_pma_end(struct ibds_pma_query *query)
 {
-	void *data = query->mad->data;
+	const struct ibds_pma_attr *attr = query->attr;
+	struct ib_pma_portcounters *pc = (void *)query->mad->data;
+	u32 n;
 
 	if (query->lo > query->hi)
 		return;
-	if (query->ext)
-		ibds_pma_pack_ext(data, query);
-	else
-		ibds_pma_pack(data, query);
+	memset(pc, 0, sizeof(query->mad->data));
+	pc->port_select = query->select;
+	pc->counter_select = cpu_to_be16(query->counters);
+	if (attr->select2)
+		pc->reserved1 = query->counters >> 16;
+	for (n = 0; n < attr->num_fields; n++)
+		ibds_field_put(query->mad->data, &attr->field[n],
+			       query->sum[attr->field[n].counter]);
 }

@@ -104,6 +104,33 @@ void ibds_port_bad_qkey(struct ibds_port *port, const struct ibds_pkt *pkt)
 	ibds_port_violation(port, IB_NOTICE_TRAP_BAD_QKEY, pkt->qkey, pkt);
 }
 
+/**
+ * ibds_set_sys_guid - change an HCA's SystemImageGUID; trap 145
+ * @dev: HCA
+ * @guid: new value
+ */
+void ibds_set_sys_guid(struct ibds_dev *dev, __be64 guid)
+{
+	struct ib_mad_notice_attr notice = {
+		.generic_type = IB_NOTICE_TYPE_INFO,
+		.prod_type_lsb = IB_NOTICE_PROD_CA,
+		.trap_num = IB_NOTICE_TRAP_SYS_GUID_CHG,
+		.details.ntc_145.new_sys_guid = guid,
+	};
+	u32 n;
+
+	WRITE_ONCE(dev->sys_guid, guid);
+	for (n = 0; n < dev->caps.ports; n++) {
+		const struct ibds_port *port = &dev->port[n];
+
+		if (READ_ONCE(port->state) != IB_PORT_ACTIVE)
+			continue;
+		notice.issuer_lid = cpu_to_be16(READ_ONCE(port->lid));
+		notice.details.ntc_145.lid = notice.issuer_lid;
+		ibds_traps_raise(&port->sma->traps, &notice);
+	}
+}
+
 /* Trap 144: capability mask or node description changed. */
 static void ibds_port_changed(struct ibds_port *port, u8 what)
 {
@@ -179,7 +206,7 @@ static u16 node_info_get(struct ibds_port *port, struct ib_smp *smp)
 		.class_version = 1,
 		.node_type = RDMA_NODE_IB_CA,
 		.num_ports = port->dev->caps.ports,
-		.sys_guid = port->dev->node_guid,
+		.sys_guid = READ_ONCE(port->dev->sys_guid),
 		.node_guid = port->dev->node_guid,
 		.port_guid = port->guid,
 		.partition_cap = cpu_to_be16(port->dev->caps.pkeys),
@@ -557,6 +584,12 @@ static int ibds_sma_process(struct ibds_port *port, int flags,
 
 /* ---- performance management --------------------------------------------- */
 
+static void ibds_port_raw(const struct ibds_port *port, u64 *raw)
+{
+	ibds_pma_raw(port, raw);
+	raw[IBDS_PMA_LINK_DOWNED] = READ_ONCE(port->sma->pma.link_downed);
+}
+
 static int ibds_hca_pma_process(const struct ibds_dev *dev,
 				const struct ib_mad *in, struct ib_mad *out)
 {
@@ -571,14 +604,38 @@ static int ibds_hca_pma_process(const struct ibds_dev *dev,
 	ibds_pma_begin(&query, (struct ib_pma_mad *)out, 1, dev->caps.ports);
 	for (n = query.lo; n <= query.hi; n++) {
 		const struct ibds_port *port = &dev->port[n - 1];
-		struct ibds_pma *pma = &port->sma->pma;
 
-		ibds_pma_raw(port, raw);
-		raw[IBDS_PMA_LINK_DOWNED] = READ_ONCE(pma->link_downed);
-		ibds_pma_port(&query, pma, raw);
+		ibds_port_raw(port, raw);
+		ibds_pma_port(&query, &port->sma->pma, raw);
 	}
 	ibds_pma_end(&query);
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+}
+
+/**
+ * ibds_port_link_error - count errors at a port, see ibds_traps_link_error()
+ * @port: HCA port
+ * @text: which and how many; modified
+ *
+ * Return: 0 or -errno.
+ */
+int ibds_port_link_error(struct ibds_port *port, char *text)
+{
+	return ibds_traps_link_error(&port->sma->traps, &port->sma->pma,
+				     port->num, text);
+}
+
+/**
+ * ibds_port_errors_show - print a port's counters as its PMA shows them
+ * @m: file to print to
+ * @port: HCA port
+ */
+void ibds_port_errors_show(struct seq_file *m, const struct ibds_port *port)
+{
+	u64 raw[IBDS_PMA_COUNTERS];
+
+	ibds_port_raw(port, raw);
+	ibds_pma_show(m, &port->sma->pma, raw);
 }
 
 int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,

@@ -487,8 +487,33 @@ static void switch_raw(u32 n, u64 *raw)
 		raw[IBDS_PMA_RCV_DATA] = hca[IBDS_PMA_XMIT_DATA];
 		raw[IBDS_PMA_XMIT_PKTS] = hca[IBDS_PMA_RCV_PKTS];
 		raw[IBDS_PMA_RCV_PKTS] = hca[IBDS_PMA_XMIT_PKTS];
+		/* Counted by the HCA; as well where the way on is down. */
+		raw[IBDS_PMA_DLID_MAPPING] = ibds_pma_no_route(peer);
 	}
 	raw[IBDS_PMA_LINK_DOWNED] = ibds_sw.port[n].pma.link_downed;
+}
+
+/**
+ * ibds_switch_link_error - count errors at a switch port
+ * @text: its number, then as in ibds_traps_link_error(); modified
+ *
+ * Return: 0 or -errno.
+ */
+int ibds_switch_link_error(char *text)
+{
+	char *word = strsep(&text, " ");
+	u32 n;
+	int err;
+
+	err = kstrtou32(word, 0, &n);
+	if (err)
+		return err;
+	if (n > ibds_sw.ports)
+		return -ERANGE;
+	if (!text)
+		return -EINVAL;
+	return ibds_traps_link_error(&ibds_sw.traps, &ibds_sw.port[n].pma, n,
+				     text);
 }
 
 /**

@@ -410,8 +410,10 @@ DEFINE_SHOW_ATTRIBUTE(counters);
 /**
  * ibds_switch_debugfs - create the switch's files
  * @root: the module's directory; removed with it
+ *
+ * Return: their directory.
  */
-void ibds_switch_debugfs(struct dentry *root)
+struct dentry *ibds_switch_debugfs(struct dentry *root)
 {
 	struct dentry *dir = debugfs_create_dir("switch", root);
 
@@ -419,4 +421,5 @@ void ibds_switch_debugfs(struct dentry *root)
 	debugfs_create_file("lft", 0444, dir, NULL, &lft_fops);
 	debugfs_create_file("mft", 0444, dir, NULL, &mft_fops);
 	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
+	return dir;
 }

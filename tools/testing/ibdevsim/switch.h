@@ -28,7 +28,7 @@ extern struct ibds_switch ibds_sw;
 
 int ibds_switch_init(void);
 void ibds_switch_exit(void);
-void ibds_switch_debugfs(struct dentry *root);
+struct dentry *ibds_switch_debugfs(struct dentry *root);
 struct ibds_port *ibds_switch_peer(u8 out_port);
 struct ibds_sw_port *ibds_switch_port_of(struct ibds_port *port);
 u8 ibds_lft_lookup(u16 dlid);

@@ -14,6 +14,7 @@
 
 #include "line.h"
 #include "mad.h"
+#include "pma.h"
 #include "switch.h"
 #include "trap.h"
 
@@ -39,6 +40,14 @@ static struct ibds_trap *ibds_trap_slot(struct ibds_traps *traps, __be16 num)
 		return &traps->slot[1];
 	if (num == IB_NOTICE_TRAP_BAD_QKEY)
 		return &traps->slot[2];
+	if (num == IB_NOTICE_TRAP_SYS_GUID_CHG)
+		return &traps->slot[3];
+	if (num == IB_NOTICE_TRAP_LLI_THRESH)
+		return &traps->slot[4];
+	if (num == IB_NOTICE_TRAP_EBO_THRESH)
+		return &traps->slot[5];
+	if (num == IB_NOTICE_TRAP_FLOW_UPDATE)
+		return &traps->slot[6];
 	return &traps->slot[0];
 }
 
@@ -70,6 +79,50 @@ void ibds_traps_raise(struct ibds_traps *traps,
 	spin_unlock_irqrestore(&traps->lock, flags);
 	mod_delayed_work(ibds_wq, &traps->work,
 			 msecs_to_jiffies(IBDS_TRAP_SETTLE_MS));
+}
+
+/**
+ * ibds_traps_link_error - count errors of a link, and report those that have a trap
+ * @traps: agent
+ * @pma: of the port at this end of the link
+ * @num: the port's number
+ * @text: for ibds_pma_add(); or "watchdog": no flow control updates came.
+ *	Modified
+ *
+ * Traps 129 to 131 of IBA vol 1, 14.2.5.1.
+ *
+ * Return: 0 or -errno.
+ */
+int ibds_traps_link_error(struct ibds_traps *traps, struct ibds_pma *pma,
+			  u32 num, char *text)
+{
+	struct ib_mad_notice_attr notice = {
+		.generic_type = IB_NOTICE_TYPE_URGENT,
+		.prod_type_lsb = traps->port ? IB_NOTICE_PROD_CA :
+					       IB_NOTICE_PROD_SWITCH,
+		.issuer_lid = traps->port ?
+			cpu_to_be16(READ_ONCE(traps->port->lid)) :
+			ibds_sw.port[0].pi.lid,
+	};
+	int counter;
+
+	if (!strcmp(text, "watchdog")) {
+		notice.trap_num = IB_NOTICE_TRAP_FLOW_UPDATE;
+	} else {
+		counter = ibds_pma_add(pma, text);
+		if (counter < 0)
+			return counter;
+		if (counter == IBDS_PMA_INTEGRITY)
+			notice.trap_num = IB_NOTICE_TRAP_LLI_THRESH;
+		if (counter == IBDS_PMA_OVERRUN)
+			notice.trap_num = IB_NOTICE_TRAP_EBO_THRESH;
+	}
+	if (!notice.trap_num)
+		return 0;
+	notice.details.ntc_129_131.lid = notice.issuer_lid;
+	notice.details.ntc_129_131.port_num = num;
+	ibds_traps_raise(traps, &notice);
+	return 0;
 }
 
 /**

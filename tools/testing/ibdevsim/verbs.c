@@ -17,6 +17,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "addr.h"
+#include "count.h"
 #include "cq.h"
 #include "mcast.h"
 #include "mr.h"
@@ -63,7 +64,7 @@ static int ibds_query_device(struct ib_device *ibdev,
 	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 	attr->fw_ver = 1ULL << 32;
-	attr->sys_image_guid = dev->node_guid;
+	attr->sys_image_guid = READ_ONCE(dev->sys_guid);
 	attr->vendor_id = 0x021bd5;
 	attr->vendor_part_id = 0x1bd5;
 	attr->hw_ver = IBDS_HW_REV;
@@ -393,6 +394,8 @@ static const struct ib_device_ops ibds_ops = {
 	.query_device = ibds_query_device,
 	.modify_device = ibds_modify_device,
 	.query_port = ibds_query_port,
+	.alloc_hw_port_stats = ibds_alloc_hw_port_stats,
+	.get_hw_stats = ibds_get_hw_stats,
 	.modify_port = ibds_modify_port,
 	.get_port_immutable = ibds_port_immutable,
 	.get_link_layer = ibds_link_layer,

@@ -3,10 +3,11 @@
 
 import errno
 import os
+import re
 import struct
 from unittest.mock import ANY
 
-from lib import (Mirror, defer, hca, ksft_eq, ksft_ge, ksft_raises, ksft_true,
+from lib import (Mirror, cmd, defer, hca, ksft_eq, ksft_ge, ksft_raises, ksft_true,
                  port, timeout)
 from lib import uverbs as uv
 from lib.capture import dissect
@@ -366,6 +367,31 @@ def test_datagrams():
     done(one)
     done(two, uv.LOC_PROT)
     two.untouched()
+
+
+def test_no_route():
+    """What the switch cannot forward is an error of the port it came from."""
+    def errors():
+        text = cmd(["perfquery", "--rcverr", *switch]).stdout + \
+            cmd(["perfquery", *switch]).stdout
+        return [int(re.search(rf"{name}:\.*(\d+)", text).group(1))
+                for name in ("PortDLIDMappingErrors",
+                             "PortRcvSwitchRelayErrors", "PortRcvErrors")]
+
+    one = Side(0, kind=uv.UD)
+    one.qp.start_ud()
+    # Where the HCA's cable ends
+    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
+    lid = re.search(r"^Lid:\.*(\d+)", text, re.M).group(1)
+    text = cmd(["ibroute", lid]).stdout
+    found = re.search(rf"^{one.port.lid():#06x}\s+(\d+)", text, re.M)
+    switch = lid, str(int(found.group(1)))
+    before = errors()
+    ah = one.verbs.ah(one.pd, 900)
+    for _ in range(3):
+        one.qp.post(send_wr(ah=ah, qpn=5, qkey=0x1234), [one.piece()])
+        done(one)
+    ksft_eq([now - then for now, then in zip(errors(), before)], [3, 3, 0])
 
 
 def test_shared_queue():
