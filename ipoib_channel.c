@@ -403,16 +403,20 @@ static int ipoib_channel_fill(struct ipoib_channel *ch)
  * Only the NAPI may touch it, so it has to be paused.
  *
  * Context: process.
+ * Return: 0, or -ENOMEM if it has not got a single one
  */
-void ipoib_channel_fill_rxq(struct ipoib_rxq *rxq)
+int ipoib_channel_fill_rxq(struct ipoib_rxq *rxq)
 {
 	struct ipoib_channel *ch = rxq->ch;
+	bool empty;
 
 	mutex_lock(&ch->port->lock);
 	ipoib_channel_pause(ch);
 	ipoib_rxq_refill(rxq);
+	empty = rxq->nfree == rxq->used;
 	ipoib_channel_resume(ch);
 	mutex_unlock(&ch->port->lock);
+	return empty ? -ENOMEM : 0;
 }
 
 static void ipoib_port_napi_on(struct ipoib_port *port)

@@ -140,7 +140,7 @@ int ipoib_channel_receive(struct ipoib_channel *ch);
 bool ipoib_channel_drop_srq(struct ipoib_channel *ch);
 struct ipoib_channel *ipoib_channel_attach(struct ipoib_port *port, bool first);
 void ipoib_channel_detach(struct ipoib_channel *ch);
-void ipoib_channel_fill_rxq(struct ipoib_rxq *rxq);
+int ipoib_channel_fill_rxq(struct ipoib_rxq *rxq);
 int ipoib_channel_get(struct ipoib_channel *ch);
 void ipoib_channel_put(struct ipoib_channel *ch);
 void ipoib_port_set_recvq(struct ipoib_port *port, u32 size);

@@ -349,6 +349,5 @@ int ipoib_conn_fill_rxq(struct ipoib_conn *conn)
 		conn->rxq->qp = conn->qp.ib;
 	else if (READ_ONCE(rxq->nfree) < rxq->used)
 		return 0;
-	ipoib_channel_fill_rxq(rxq);
-	return READ_ONCE(rxq->nfree) < rxq->used ? 0 : -ENOMEM;
+	return ipoib_channel_fill_rxq(rxq);
 }

@@ -448,22 +448,22 @@ static int ipoib_ud_start_locked(struct ipoib_dev *dev)
 			   &dev->pkey_index);
 	if (ret)
 		return -ENOENT;
-	for (i = 0; i < dev->num_txqs; i++) {
-		ret = ipoib_txq_start(dev->txqs[i]);
+	for (i = 0; i < dev->num_txqs;) {
+		ret = ipoib_txq_start(dev->txqs[i++]);
 		if (ret)
 			goto err_stop;
 	}
-	if (ud->rxq)
-		ipoib_channel_fill_rxq(ud->rxq);
+	ret = ud->rxq ? ipoib_channel_fill_rxq(ud->rxq) : 0;
+	if (ret)
+		goto err_stop;
 	ipoib_ud_note_first(dev);
 	ud->qps = IB_QPS_RTS;
 	return 0;
 
 err_stop:
 	/* The first may have received something already. */
-	do {
+	while (i--)
 		ipoib_drain_begin(&dev->txqs[i]->qp);
-	} while (i--);
 	ipoib_ud_take_down(dev, 0, true);
 	return ret;
 }

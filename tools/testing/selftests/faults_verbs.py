@@ -7,10 +7,10 @@ What was begun is taken back, and when HCA and SA work again all does.
 import os
 import socket
 
-from lib import (Flood, defer, ends, expect_report, hca, ifaces, ip, ksft_eq, ksft_false,
-                 ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr, kmsg_since, kmsg_tail,
-                 load_module, loaded, mcast_sender, neigh_flush, now, ping, ping_ok,
-                 port, slow, tcp_transfer, timeout, unload_module, wait_until)
+from lib import (Flood, defer, ends, ends_with, expect_report, hca, ifaces, ip, ksft_eq,
+                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr, kmsg_since,
+                 kmsg_tail, load_module, loaded, mcast_sender, neigh_flush, now, ping,
+                 ping_ok, port, slow, tcp_transfer, timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE
@@ -196,6 +196,26 @@ def test_watchdog():
                    "a restart", interval=0.5, scale=False)
     fault.exec()
     marker("faults_verbs.test_watchdog")
+    works(pair)
+
+
+@timeout(120)
+def test_no_private_buffers():
+    """The same on an HCA whose datagrams have no shared receive queue."""
+    pair = ends_with(ud_srq=0)
+    end = pair.a
+    end.set("down")
+    fault = end.port.fault("recv_post_error", 1 << 30)
+    ksft_ne(end.set("up", fail=False).ret, 0, "status")
+    fault.exec()
+    end.up()
+    works(pair)
+    # An open one tries again until it gets some.
+    fault = end.port.fault("recv_post_error", 1 << 30)
+    for qp in end.port.hca.data_qps("UD"):
+        end.port.hca.break_qp(qp.qpn)
+    wait_until(lambda: left(end.port, "recv_post") < (1 << 30) - 8, 10, "attempts")
+    fault.exec()
     works(pair)
 
 
