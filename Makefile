@@ -195,7 +195,7 @@ setup:
 
 check: setup
 	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' \
-		DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
+		PROFILE='$(PROFILE)' DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
 
 bench:
 	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)'
@@ -252,6 +252,8 @@ help:
 	@echo '                  distribution, KERNEL=6.1 or newest another kernel'
 	@echo 'make check DEBUG=1     run them on a kernel with everything that finds'
 	@echo '                  defects: KASAN, lockdep, kmemleak and others'
+	@echo 'make check PROFILE=worst  on HCAs that are hard on drivers, or are like those'
+	@echo '                  that exist: $(FABRIC)/README.rst'
 	@echo 'make check COVERAGE=1  say which lines of the driver the tests run; report'
 	@echo '                  in build/coverage'
 	@echo 'make release-check     all that a release has to pass, in pieces of at most 45'

@@ -7,6 +7,7 @@
 #include <linux/cpumask.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "caps.h"
@@ -37,14 +38,65 @@ static const struct ibds_word ibds_mtu_words[] = {
 };
 
 static const struct ibds_word ibds_comp_ctx_words[] = {
-	{ "irq", IBDS_COMP_IRQ }, { "work", IBDS_COMP_WORK }, { }
+	{ "irq", IBDS_COMP_IRQ }, { "softirq", IBDS_COMP_SOFTIRQ },
+	{ "work", IBDS_COMP_WORK }, { }
 };
 
 static const struct ibds_word ibds_provider_words[] = {
 	{ "none", IBDS_PROVIDER_NONE }, { "hfi1", IBDS_PROVIDER_HFI1 }, { }
 };
 
-/* Parameter of the module: the default of the key of the same name. */
+static const struct ibds_word ibds_profile_words[] = {
+	{ "none", IBDS_PROFILE_NONE }, { "mlx4", IBDS_PROFILE_MLX4 },
+	{ "mlx5", IBDS_PROFILE_MLX5 }, { "mthca", IBDS_PROFILE_MTHCA },
+	{ "qib", IBDS_PROFILE_QIB }, { "hfi1", IBDS_PROFILE_HFI1 },
+	{ "worst", IBDS_PROFILE_WORST }, { }
+};
+
+/*
+ * The keys of each profile, from the drivers in Linux 6.12 and what the HCAs
+ * report to them, as far as the simulator goes: max_cqe, max_sge and the MTU
+ * of Omni-Path are larger there.
+ */
+static const char * const ibds_profiles[][4] = {
+	[IBDS_PROFILE_MLX4] = {
+		"max_qp_wr=16351,max_srq_sge=31,max_cqe=1048576",
+		"max_fast_pages=511,group_qps=248,gids=128,speed=fdr",
+	},
+	[IBDS_PROFILE_MLX5] = {
+		"max_sge=30,max_srq_sge=31,max_qp_wr=32768,max_qp=131072",
+		"max_cq=131072,max_cqe=1048576,group_qps=240,gids=8",
+	},
+	/* Firmware that checks checksums exists, but is rare. */
+	[IBDS_PROFILE_MTHCA] = {
+		"mtu=2048,csum=0,lso=0,moderation=0,block_loopback=0,vectors=1",
+		"max_sge=30,max_srq_sge=27,max_qp=65000,max_cq=65000",
+		"max_cqe=131071,max_rd_atom=4,group_qps=56,gids=32,pkeys=64",
+		"speed=ddr",
+	},
+	[IBDS_PROFILE_QIB] = {
+		"csum=0,lso=0,moderation=0,block_loopback=0,comp_ctx=work",
+		"reset_purge=0,vectors=1,max_srq_sge=32,max_qp_wr=16383",
+		"max_qp=16384,max_cq=131071,max_cqe=196607,group_qps=16",
+		"gids=5,pkeys=4,speed=qdr",
+	},
+	[IBDS_PROFILE_HFI1] = {
+		"csum=0,lso=0,moderation=0,block_loopback=0,comp_ctx=work",
+		"reset_purge=0,max_srq_sge=32,max_qp_wr=16383,max_qp=32768",
+		"max_cq=131071,max_cqe=1048576,group_qps=16,gids=5,pkeys=16",
+	},
+	[IBDS_PROFILE_WORST] = {
+		"csum=0,lso=0,ud_srq=0,moderation=0,block_loopback=0",
+		"comp_ctx=work,reset_purge=0,last_wqe=0,vectors=1",
+	},
+};
+
+/* Parameters of the module: the defaults of the keys of the same names. */
+static char *profile = "none";
+module_param(profile, charp, 0444);
+MODULE_PARM_DESC(profile,
+		 "HCA to be like: none, mlx4, mlx5, mthca, qib, hfi1, worst");
+
 static char *provider = "none";
 module_param(provider, charp, 0444);
 MODULE_PARM_DESC(provider, "provider of rdma-core for user space: none, hfi1");
@@ -84,6 +136,7 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY(dma, 0, 1, 0),
 	IBDS_KEY_WORDS(comp_ctx, IBDS_COMP_IRQ),
 	IBDS_KEY(reset_purge, 0, 1, 1),
+	IBDS_KEY(last_wqe, 0, 1, 1),
 	IBDS_KEY(vectors, 1, 256, 0),
 	IBDS_KEY(max_sge, 1, IBDS_MAX_SGE, 32),
 	IBDS_KEY(max_srq_sge, 1, IBDS_MAX_SGE, 31),
@@ -92,11 +145,15 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY(netif_qps, 0, 1 << 20, 0),
 	IBDS_KEY(max_cq, 1, 1 << 20, 8192),
 	IBDS_KEY(max_cqe, 16, 1 << 20, 65536),
+	IBDS_KEY(max_rd_atom, 0, IBDS_MAX_RD_ATOM, IBDS_MAX_RD_ATOM),
+	IBDS_KEY(max_fast_pages, 1, IBDS_MAX_FAST_PAGES, IBDS_MAX_FAST_PAGES),
+	IBDS_KEY(group_qps, 1, 1 << 20, 1 << 20),
 	IBDS_KEY(gids, 1, IBDS_MAX_GIDS, 16),
 	IBDS_KEY(pkeys, 1, IBDS_PKEYS, IBDS_PKEYS),
 	IBDS_KEY_WORDS(width, IB_WIDTH_4X),
 	IBDS_KEY_WORDS(speed, IB_SPEED_EDR),
 	IBDS_KEY(vfs, 0, IBDS_MAX_VFS, 0),
+	IBDS_KEY_WORDS(profile, IBDS_PROFILE_NONE),
 	IBDS_KEY_WORDS(provider, IBDS_PROVIDER_NONE),
 	IBDS_KEY(user_mem, 1, 65536, 256),
 };
@@ -127,13 +184,15 @@ static int ibds_key_word(const struct ibds_key *key, const char *text, u32 *out)
 /* The keys' defaults.  Return: 0, or -EINVAL for a wrong parameter. */
 static int ibds_caps_default(struct ibds_caps *caps)
 {
-	const struct ibds_key key = { "provider", .words = ibds_provider_words };
+	const struct ibds_key user = { "provider", .words = ibds_provider_words };
+	const struct ibds_key like = { "profile", .words = ibds_profile_words };
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
 		*ibds_key_field(caps, &ibds_keys[i]) = ibds_keys[i].init;
 	caps->vectors = num_online_cpus();
-	return ibds_key_word(&key, provider, &caps->provider);
+	return ibds_key_word(&user, provider, &caps->provider) ?:
+	       ibds_key_word(&like, profile, &caps->profile);
 }
 
 /**
@@ -146,8 +205,12 @@ void ibds_caps_show(struct seq_file *m, struct ibds_caps *caps)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(ibds_keys); i++)
-		seq_printf(m, "%s %u\n", ibds_keys[i].name,
-			   *ibds_key_field(caps, &ibds_keys[i]));
+		if (ibds_keys[i].words == ibds_profile_words)
+			seq_printf(m, "profile %s\n",
+				   ibds_profile_words[caps->profile].word);
+		else
+			seq_printf(m, "%s %u\n", ibds_keys[i].name,
+				   *ibds_key_field(caps, &ibds_keys[i]));
 }
 
 static int ibds_key_number(const struct ibds_key *key, const char *text,
@@ -193,6 +256,64 @@ static int ibds_caps_set(struct ibds_caps *caps, char *pair)
 	return -EINVAL;
 }
 
+static int ibds_caps_set_all(struct ibds_caps *caps, char *pairs)
+{
+	char *pair;
+	int err;
+
+	while ((pair = strsep(&pairs, " \t,"))) {
+		if (!*pair)
+			continue;
+		err = ibds_caps_set(caps, pair);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The same for what must not be changed. */
+static int ibds_caps_set_copy(struct ibds_caps *caps, const char *pairs,
+			      int (*set)(struct ibds_caps *, char *))
+{
+	char *copy = kstrdup(pairs, GFP_KERNEL);
+	int err;
+
+	if (!copy)
+		return -ENOMEM;
+	err = set(caps, copy);
+	kfree(copy);
+	return err;
+}
+
+static int ibds_caps_find_profile(struct ibds_caps *caps, char *pairs)
+{
+	char *pair;
+	int err;
+
+	while ((pair = strsep(&pairs, " \t,"))) {
+		if (!str_has_prefix(pair, "profile="))
+			continue;
+		err = ibds_caps_set(caps, pair);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Set what the profile says; @pairs, in which it may be named, have the last word. */
+static int ibds_caps_set_profile(struct ibds_caps *caps, const char *pairs)
+{
+	const char * const *part;
+	int i, err;
+
+	err = pairs ? ibds_caps_set_copy(caps, pairs,
+					 ibds_caps_find_profile) : 0;
+	part = ibds_profiles[caps->profile];
+	for (i = 0; !err && i < ARRAY_SIZE(ibds_profiles[0]) && part[i]; i++)
+		err = ibds_caps_set_copy(caps, part[i], ibds_caps_set_all);
+	return err;
+}
+
 /* ib_mad takes two QPs and a CQ per port; leave some CQs for others. */
 static int ibds_caps_check(const struct ibds_caps *caps)
 {
@@ -230,13 +351,10 @@ int ibds_caps_parse(char *line, u32 *id, struct ibds_caps *caps)
 		       IBDS_MAX_ID);
 		return err ?: -ERANGE;
 	}
-	while ((word = strsep(&line, " \t,"))) {
-		if (!*word)
-			continue;
-		err = ibds_caps_set(caps, word);
-		if (err)
-			return err;
-	}
+	err = ibds_caps_set_profile(caps, line) ?:
+	      ibds_caps_set_all(caps, line);
+	if (err)
+		return err;
 	if (!caps->srq)
 		caps->ud_srq = 0;
 	return ibds_caps_check(caps);

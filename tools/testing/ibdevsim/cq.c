@@ -9,12 +9,14 @@
  * When an armed CQ gets an entry, its handler runs in hard interrupt context on
  * the CPU of the CQ's vector, never from within ib_post_send(): by an irq_work
  * on the same CPU, by an inter-processor interrupt to another one.  With
- * comp_ctx=work it runs in a work item on that CPU instead.  The events of user
- * space wake a process up, and can be raised on any CPU.  Arming does not fire
- * for entries that are already there (IBA vol 1, 11.4.2.2).
+ * comp_ctx=softirq these schedule a tasklet, in which it runs; with comp_ctx=work
+ * it runs in a work item on that CPU.  The events of user space wake a process
+ * up, and can be raised on any CPU.  Arming does not fire for entries that are
+ * already there (IBA vol 1, 11.4.2.2).
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/interrupt.h>
 #include <linux/slab.h>
 
 #include "cq.h"
@@ -72,6 +74,30 @@ static void ibds_cq_ipi(void *info)
 		irq_work_queue(&cq->irq_work);
 	/* The last access; ibds_cq_quiesce() waits for it. */
 	atomic_dec_return_release(&cq->irq_running);
+}
+
+static void ibds_cq_soft_irq_work(struct irq_work *work)
+{
+	tasklet_schedule(&container_of(work, struct ibds_cq, irq_work)->soft);
+}
+
+static void ibds_cq_soft_ipi(void *info)
+{
+	struct ibds_cq *cq = info;
+
+	/* As in ibds_cq_ipi() */
+	atomic_inc(&cq->irq_running);
+	atomic_set_release(&cq->irq_pending, 0);
+	if (likely(in_hardirq()))
+		tasklet_schedule(&cq->soft);
+	else
+		irq_work_queue(&cq->irq_work);
+	atomic_dec_return_release(&cq->irq_running);
+}
+
+static void ibds_cq_soft(struct tasklet_struct *soft)
+{
+	ibds_cq_interrupt(container_of(soft, struct ibds_cq, soft));
 }
 
 /* Users expect bottom halves to be disabled here, too. */
@@ -424,6 +450,22 @@ int ibds_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 	return err;
 }
 
+static void ibds_cq_set_context(struct ibds_cq *cq, enum ibds_comp_ctx ctx)
+{
+	bool soft = ctx == IBDS_COMP_SOFTIRQ;
+	void (*work)(struct irq_work *work) = soft ? ibds_cq_soft_irq_work :
+						     ibds_cq_irq_work;
+
+	/* uverbs takes locks that hard interrupts must not take on PREEMPT_RT. */
+	if (cq->user)
+		cq->irq_work = IRQ_WORK_INIT(work);
+	else
+		cq->irq_work = IRQ_WORK_INIT_HARD(work);
+	INIT_CSD(&cq->csd, soft ? ibds_cq_soft_ipi : ibds_cq_ipi, cq);
+	tasklet_setup(&cq->soft, ibds_cq_soft);
+	cq->in_work = ctx == IBDS_COMP_WORK;
+}
+
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs)
 {
@@ -455,13 +497,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	cq->port = &dev->port[0];
 	hrtimer_setup(&cq->mod_timer, ibds_cq_mod_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
-	/* uverbs takes locks that hard interrupts must not take on PREEMPT_RT. */
-	if (cq->user)
-		cq->irq_work = IRQ_WORK_INIT(ibds_cq_irq_work);
-	else
-		cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
-	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
-	cq->in_work = dev->caps.comp_ctx == IBDS_COMP_WORK;
+	ibds_cq_set_context(cq, dev->caps.comp_ctx);
 	INIT_WORK(&cq->comp, ibds_cq_comp_work);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);
 	return 0;
@@ -486,6 +522,10 @@ void ibds_cq_sync(struct ibds_cq *cq)
 	       atomic_read_acquire(&cq->irq_running))
 		cpu_relax();
 	irq_work_sync(&cq->irq_work);
+	/* tasklet_kill() would drop what others schedule meanwhile. */
+	while (test_bit(TASKLET_STATE_SCHED, &cq->soft.state))
+		usleep_range(10, 20);
+	tasklet_unlock_wait(&cq->soft);
 	flush_work(&cq->comp);
 }
 

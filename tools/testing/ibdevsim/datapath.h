@@ -63,10 +63,6 @@
 /* L_Key of QPs that may only use regions: no key has this value. */
 #define IBDS_NO_LKEY		U64_MAX
 
-/* RDMA READs and atomics that a QP can have in progress. */
-#define IBDS_MAX_RD_ATOM	16
-/* Pages of a region that requests register. */
-#define IBDS_MAX_FAST_PAGES	1024
 /* Groups that a QP of user space can be attached to. */
 #define IBDS_USER_GROUPS	256
 
@@ -137,6 +133,7 @@ struct ibds_cqe {
  * @irq_running: handlers running because of @csd
  * @irq_work: interrupts this CPU
  * @csd: interrupts another CPU
+ * @soft: calls the handler if a softirq has to
  * @in_work: the handler is called by @comp, not by an interrupt
  * @user: it is user space's
  * @charged: memory taken from the limit for user space
@@ -164,6 +161,7 @@ struct ibds_cq {
 	atomic_t irq_running;
 	struct irq_work irq_work;
 	call_single_data_t csd;
+	struct tasklet_struct soft;
 	bool in_work;
 	bool user;
 	u64 charged;

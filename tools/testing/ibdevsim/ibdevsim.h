@@ -44,16 +44,20 @@
 #define IBDS_CSUM_V4		1
 #define IBDS_QP_BUCKETS_MAX	65536
 #define IBDS_MAX_MR		262144
+#define IBDS_MAX_RD_ATOM	16	/* in progress, of a QP */
+#define IBDS_MAX_FAST_PAGES	1024	/* of a region that a request registers */
 
 /**
  * enum ibds_comp_ctx - where completion handlers are called
  * @IBDS_COMP_IRQ: in hard interrupt context
+ * @IBDS_COMP_SOFTIRQ: in a tasklet that the interrupt schedules
  * @IBDS_COMP_WORK: in a work item, bottom halves disabled and interrupts
  *	enabled, as for HCAs with completions made by software (rdmavt)
  */
 enum ibds_comp_ctx {
 	IBDS_COMP_IRQ,
 	IBDS_COMP_WORK,
+	IBDS_COMP_SOFTIRQ,
 };
 
 /* Kinds of verbs objects that are counted; IBDS_GROUP: attachments to groups. */
@@ -80,6 +84,26 @@ enum ibds_provider {
 };
 
 /**
+ * enum ibds_profile - an HCA whose limits and habits are taken over
+ * @IBDS_PROFILE_NONE: none
+ * @IBDS_PROFILE_MLX4: ConnectX-2 and ConnectX-3
+ * @IBDS_PROFILE_MLX5: ConnectX-4 and later, without its rdma_netdev
+ * @IBDS_PROFILE_MTHCA: InfiniHost III
+ * @IBDS_PROFILE_QIB: QLogic's QDR HCAs
+ * @IBDS_PROFILE_HFI1: Omni-Path, without its rdma_netdev
+ * @IBDS_PROFILE_WORST: no offload, and each habit as it is hardest on drivers
+ */
+enum ibds_profile {
+	IBDS_PROFILE_NONE,
+	IBDS_PROFILE_MLX4,
+	IBDS_PROFILE_MLX5,
+	IBDS_PROFILE_MTHCA,
+	IBDS_PROFILE_QIB,
+	IBDS_PROFILE_HFI1,
+	IBDS_PROFILE_WORST,
+};
+
+/**
  * struct ibds_caps - what an HCA can do, fixed when it is created
  * @ports: number of ports, 1 or 2
  * @mtu: largest MTU of a port in bytes, 256 to 4096 (PortInfo MTUCap)
@@ -92,6 +116,7 @@ enum ibds_provider {
  * @dma: use a real dma_device instead of virtual DMA
  * @comp_ctx: enum ibds_comp_ctx
  * @reset_purge: RESET removes a QP's completions from its CQs
+ * @last_wqe: IB_EVENT_QP_LAST_WQE_REACHED is raised
  * @vectors: completion vectors; vector n interrupts CPU n modulo online CPUs
  * @max_sge: scatter/gather entries of a send or receive request
  * @max_srq_sge: the same for an SRQ
@@ -100,11 +125,15 @@ enum ibds_provider {
  * @netif_qps: QPs that can take part in flow steering, 0: not supported
  * @max_cq: CQs per HCA
  * @max_cqe: longest CQ
+ * @max_rd_atom: RDMA READs and atomics in flight that a QP may ask for
+ * @max_fast_pages: pages of a region that is registered by a request
+ * @group_qps: QPs that a port can attach to one group
  * @gids: GUIDs a port can hold (GID table length)
  * @pkeys: P_Key table length
  * @width: link width as IB_WIDTH_*
  * @speed: link speed as IB_SPEED_*
  * @vfs: virtual functions that can be configured
+ * @profile: enum ibds_profile
  * @provider: enum ibds_provider
  * @user_mem: MiB that queues and page lists of user space may take
  */
@@ -120,6 +149,7 @@ struct ibds_caps {
 	u32 dma;
 	u32 comp_ctx;
 	u32 reset_purge;
+	u32 last_wqe;
 	u32 vectors;
 	u32 max_sge;
 	u32 max_srq_sge;
@@ -128,11 +158,15 @@ struct ibds_caps {
 	u32 netif_qps;
 	u32 max_cq;
 	u32 max_cqe;
+	u32 max_rd_atom;
+	u32 max_fast_pages;
+	u32 group_qps;
 	u32 gids;
 	u32 pkeys;
 	u32 width;
 	u32 speed;
 	u32 vfs;
+	u32 profile;
 	u32 provider;
 	u32 user_mem;
 };

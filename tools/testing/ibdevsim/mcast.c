@@ -41,6 +41,21 @@ static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
 	return NULL;
 }
 
+/* Whether a group has all the QPs that the HCA can send copies to. */
+static bool ibds_group_full(const struct ibds_dev *dev,
+			    const struct ibds_attach *new,
+			    const struct hlist_head *bucket)
+{
+	u32 room = dev->caps.group_qps;
+	const struct ibds_attach *at;
+
+	hlist_for_each_entry(at, bucket, node)
+		if (at->mlid == new->mlid &&
+		    !memcmp(&at->mgid, &new->mgid, sizeof(at->mgid)) && !--room)
+			return true;
+	return false;
+}
+
 static void ibds_attach_del(struct ibds_qp *qp, struct ibds_attach *at)
 {
 	qp->groups--;
@@ -55,6 +70,7 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	struct ibds_dev *dev = to_ibds_dev(ibqp->device);
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	spinlock_t *lock = ibds_lookup_lock(qp);
+	struct hlist_head *bucket = ibds_mcast_bucket(qp->port, gid, lid);
 	struct ibds_attach *at, *new;
 	unsigned long flags;
 	int err;
@@ -79,13 +95,13 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	if (at) {
 		/* Attaching again changes nothing; IBA vol 1, 11.3.1. */
 		at->count++;
-	} else if (qp->user && qp->groups == IBDS_USER_GROUPS) {
+	} else if ((qp->user && qp->groups == IBDS_USER_GROUPS) ||
+		   ibds_group_full(dev, new, bucket)) {
 		err = -ENOMEM;
 	} else {
 		qp->groups++;
 		list_add(&new->in_qp, &qp->mcast);
-		hlist_add_head_rcu(&new->node,
-				   ibds_mcast_bucket(qp->port, gid, lid));
+		hlist_add_head_rcu(&new->node, bucket);
 	}
 	spin_unlock_irqrestore(lock, flags);
 	if (at || err) {

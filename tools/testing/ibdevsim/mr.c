@@ -546,7 +546,7 @@ struct ib_mr *ibds_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
-	if (!max_num_sg || max_num_sg > IBDS_MAX_FAST_PAGES)
+	if (!max_num_sg || max_num_sg > to_ibds_dev(ibpd->device)->caps.max_fast_pages)
 		return ERR_PTR(-EINVAL);
 	mr = ibds_mr_alloc(ibpd, false);
 	if (IS_ERR(mr))

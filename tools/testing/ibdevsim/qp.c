@@ -137,10 +137,10 @@ static bool ibds_attr_ok(struct ibds_qp *qp, const struct ib_qp_attr *attr,
 	if ((mask & IB_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
 		return false;
 	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) &&
-	    attr->max_rd_atomic > IBDS_MAX_RD_ATOM)
+	    attr->max_rd_atomic > dev->caps.max_rd_atom)
 		return false;
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) &&
-	    attr->max_dest_rd_atomic > IBDS_MAX_RD_ATOM)
+	    attr->max_dest_rd_atomic > dev->caps.max_rd_atom)
 		return false;
 	/* Alternate paths are not supported. */
 	return !(mask & IB_QP_ALT_PATH);

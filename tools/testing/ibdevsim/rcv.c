@@ -79,7 +79,7 @@ static void ibds_rcv_flush(struct ibds_qp *qp)
 		rcv->partial = NULL;
 	}
 	if (rcv->srq) {
-		if (!qp->last_wqe)
+		if (!qp->last_wqe && to_ibds_dev(qp->ib.device)->caps.last_wqe)
 			ibds_qp_ask(qp, IBDS_TODO_LAST_WQE);
 		qp->last_wqe = true;
 		return;

@@ -79,14 +79,14 @@ static int ibds_query_device(struct ib_device *ibdev,
 	attr->max_pd = INT_MAX;
 	attr->max_ah = INT_MAX;
 	attr->max_mr = IBDS_MAX_MR;
-	attr->max_fast_reg_page_list_len = IBDS_MAX_FAST_PAGES;
+	attr->max_fast_reg_page_list_len = caps->max_fast_pages;
 	attr->max_sge_rd = caps->max_sge;
-	attr->max_qp_rd_atom = IBDS_MAX_RD_ATOM;
-	attr->max_qp_init_rd_atom = IBDS_MAX_RD_ATOM;
+	attr->max_qp_rd_atom = caps->max_rd_atom;
+	attr->max_qp_init_rd_atom = caps->max_rd_atom;
 	attr->max_res_rd_atom = min_t(u64, INT_MAX,
-				      (u64)caps->max_qp * IBDS_MAX_RD_ATOM);
+				      (u64)caps->max_qp * caps->max_rd_atom);
 	attr->max_mcast_grp = IBDS_MFT_SIZE;
-	attr->max_mcast_qp_attach = caps->max_qp;
+	attr->max_mcast_qp_attach = min(caps->group_qps, caps->max_qp);
 	attr->max_total_mcast_qp_attach = INT_MAX;
 	attr->max_pkeys = caps->pkeys;
 	attr->local_ca_ack_delay = 8;

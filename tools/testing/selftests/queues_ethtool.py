@@ -91,6 +91,7 @@ def cpu_masks(end):
 def test_one_for_each_cpu():
     """A parent has a queue for each CPU, with a QP and XPS; a child has one."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     channels = shown(pair.a, "-l")
     ksft_eq((channels["tx"], channels["tx-max"]), (os.cpu_count(),) * 2)
     ksft_eq((channels["rx"], channels["rx-max"]), (os.cpu_count(),) * 2)
@@ -112,6 +113,7 @@ def send_on(end, where, cpu, count, gap=0.002):
 def test_spread():
     """What a CPU sends goes by its own queue, and is counted there."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     neigh_flush(pair.a)
     ping_ok(pair.a.ns, pair.b.v4)
     for cpu in range(os.cpu_count()):
@@ -129,6 +131,7 @@ def test_spread():
 def test_resolution_by_first():
     """ARP, neighbour discovery and multicast come from the QP peers know."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     known = pair.a.qpn()
     lid = pair.a.port.lid()
     with Mirror(pair.a.port) as mirror:
@@ -235,6 +238,7 @@ def ping_fails(src, dst):
 def test_channels_of_child():
     """Receive channels and rings are the port's: shown and refused, with why."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     child = child_by_ip(pair.a, 0x8003)
     ksft_eq(shown(child, "-l")["rx"], shown(pair.a, "-l")["rx"])
     ksft_eq(shown(child, "-g")["rx"], shown(pair.a, "-g")["rx"])
@@ -250,6 +254,7 @@ def test_channels_of_child():
 def test_receive_channels():
     """Connections and children are spread over the channels that are used."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     defer(pair.b.ethtool, f"-L rx {os.cpu_count()}", fail=False)
     for number in (1, os.cpu_count()):
         pair.b.ethtool(f"-L rx {number}")
@@ -262,6 +267,7 @@ def test_receive_channels():
 def test_connected_under_traffic():
     """In connected mode connections are made anew, and nothing else is lost."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     defer(pair.ready)
     for end in pair:
         defer(to_datagram, end)
@@ -508,6 +514,7 @@ def test_sums():
 def test_napis():
     """Each queue of a parent says which NAPI serves it."""
     end = ends().a
+    end.port.hca.need(vectors=2)
     found = qstats.napis(end)
     rx = [napi for (kind, _), napi in found.items() if kind == "rx"]
     ksft_eq(len(set(rx)), os.cpu_count())
@@ -539,6 +546,7 @@ def napi_threads(end):
 def test_threaded():
     """Threads poll, if they are asked to, and no more when they are not."""
     pair = ends()
+    pair.a.port.hca.need(vectors=2)
     defer(pair.ready)
     streams = busy(pair)
     for end in pair:
@@ -671,6 +679,7 @@ def test_send_ring_under_traffic():
 def test_receive_ring_under_traffic():
     """Fewer and more receives are posted, while streams pass."""
     pair = ends()
+    pair.a.port.hca.need(ud_srq=1)
     before = shown(pair.b, "-g")["rx"]
     most = shown(pair.b, "-g")["rx-max"]
     defer(pair.b.ethtool, f"-G rx {before}", fail=False)
@@ -816,6 +825,7 @@ def held_back(sender, end, plain):
 def test_moderation():
     """Interrupts are held back, for connections and children as well."""
     pair = ends()
+    pair.a.port.hca.need(moderation=1)
     ksft_eq(shown(pair.b, "-c")["rx-usecs"], 0)
     ksft_in("Adaptive RX: on", pair.b.ethtool("-c").stdout)
     defer(pair.b.ethtool, "-C adaptive-rx on rx-usecs 0 rx-frames 0",

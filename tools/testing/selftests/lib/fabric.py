@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from .ksft import Failed, defer, ksft_eq, ksft_pr
+from .ksft import Failed, Skip, defer, ksft_eq, ksft_pr
 from .utils import (cmd, exists, pids_of, read, read_int, slow,
                     wait_until, write)
 
@@ -189,8 +189,16 @@ class Hca:
         table = {}
         for line in read(f"{self.dir}/caps").splitlines():
             name, _, value = re.sub(r"[=:]", " ", line).partition(" ")
-            table[name] = int(value, 0)
+            table[name] = value if name == "profile" else int(value, 0)
         return table
+
+
+    def need(self, **caps):
+        """Skip the case on other HCAs, which "check --profile" asks for."""
+        have = self.caps()
+        for name, value in caps.items():
+            if have[name] < value:
+                raise Skip(f"needs an HCA with {name}={value}, has {have[name]}")
 
 
 class Qp:

@@ -67,6 +67,7 @@ BY_PREFIX = {
     # The kernel of the core has no fault injection.
     "faults_memory": ("life",),
     "flood": ("core", "scale"),
+    "hcas": ("hcas",),
     "host": ("core", "tools"),
     "interop": ("core", "interop"),
     "kunit": ("core", "tools", "life"),
