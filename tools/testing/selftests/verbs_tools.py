@@ -4,12 +4,12 @@
 import json
 import re
 
-from lib import (bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_in, ksft_not_in, ksft_pr, ping_ok, port, slow, timeout,
-                 wait_until)
+from lib import (Stream, bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge,
+                 ksft_gt, ksft_in, ksft_not_in, ksft_pr, ksft_true, ping_ok,
+                 port, slow, sm, timeout, wait_until)
 
 BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
-        "mem": 1536, "seconds": 90}
+        "mem": 1536, "seconds": 110}
 GROUPS = ("verbs",)
 
 FIRST, SECOND = "ibdevsim0", "ibdevsim1"
@@ -301,6 +301,41 @@ def test_beside_traffic():
             pair.a.port.wait_active()
             pair.wait_ping()
     ksft_in("65536", proc.stdout)
+
+
+@timeout(120)
+def test_sm_failover():
+    """The SM dies and another one takes over: no program and no flow notices."""
+    pair = ends()
+    cmd(["modprobe", "rdma_ucm"])
+    first, second = port(0), port(1)
+    defer(sm.restart)
+    sm.stop()
+    quick = {"sminfo_polling_timeout": 500, "polling_retry_number": 2}
+    sm.spawn(first, priority=5, conf=quick)
+    sm.answers()
+    standby = sm.spawn(second, priority=2, conf=quick)
+    wait_until(lambda: "STANDBY" in cmd(["sminfo", second.lid()],
+                                        fail=False).stdout, 10, "a standby")
+    pair.wait_ping()
+    stream = Stream(pair.a, pair.b, rate=4 << 20)
+    words = ["ib_write_bw", "-F", "-D", "20", "-u", "18"]
+    with bkg([*words, "-d", FIRST], exit_wait=True, fail=True):
+        wait_until(lambda: listening(18515), 10, "a server")
+        with bkg([*words, "-d", SECOND, "localhost"], exit_wait=True,
+                 fail=True) as proc:
+            wait_until(lambda: hca(0).data_qps("RC"), 10, "a QP")
+            sm.stop(hard=True, but=standby)
+            wait_until(lambda: second.sm_lid() == second.lid(), 20,
+                       "the second SM is the master")
+            stream.wait_progress()
+            ksft_true(proc.proc.poll() is None, "it still ran")
+    ksft_in("65536", proc.stdout)
+    stream.finish()
+    # Connections need paths, which the new one knows.
+    text = connected(pair, ["rping", "-s", "-a", pair.b.v4, "-C", "20", "-V"],
+                     ["rping", "-c", "-a", pair.b.v4, "-C", "20", "-V", "-v"])
+    ksft_ge(text.count("ping data: rdma-ping"), 20)
 
 
 def test_objects():
