@@ -15,10 +15,10 @@ BOOT = "host"
 class Record:
     """A reader with a tally, both fed by hand."""
 
-    def __init__(self, *names):
+    def __init__(self, *names, must_run=()):
         self.lines = []
         self.tally = harness.Tally(self.lines.append)
-        self.reader = harness.Reader(self.tally, names)
+        self.reader = harness.Reader(self.tally, names, must_run)
 
     def feed(self, text):
         for line in text.splitlines():
@@ -50,6 +50,17 @@ def test_good():
     ksft_eq(rec.tally.status(), 0)
     ksft_eq(rec.tally.took["a.two"], 1.5)
     ksft_in("# a remark", rec.lines)
+
+
+def test_forbidden_skip():
+    """A case that has to run has failed if it is skipped."""
+    rec = Record("a.one", "a.two", must_run=["a.one", "a.two"]).feed(GOOD)
+    ksft_eq(rec.reader.finish(0), [])
+    ksft_eq(rec.results(), ["ok 1 a.one", "not ok 2 a.two"])
+    ksft_in("no such thing", " ".join(rec.lines))
+    ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
+    ksft_true(groups.must_run("verbs_tools.test_rping", ("verbs", "fabric")))
+    ksft_false(groups.must_run("wire_raw.test_x", ("wire", "core")))
 
 
 def test_failure():

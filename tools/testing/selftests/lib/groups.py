@@ -81,6 +81,12 @@ BY_PREFIX = {
 }
 
 
+# Groups in which a case that is skipped has failed, since what it is about has to
+# run; those that may be skipped, by "file.case", with the reason.
+NO_SKIPS = ("verbs",)
+MAY_SKIP = {}
+
+
 class UnknownGroup(ValueError):
     """Nobody knows a group of that name."""
 
@@ -99,6 +105,11 @@ def of_file(name):
     fitting = [prefix for prefix in BY_PREFIX
                if name == prefix or name.startswith(prefix + "_")]
     return BY_PREFIX[max(fitting, key=len)] if fitting else ()
+
+
+def must_run(name, of_case):
+    """A case of the groups @of_case must not be skipped."""
+    return bool(set(of_case) & set(NO_SKIPS)) and name not in MAY_SKIP
 
 
 def makespan(jobs, at_once=AT_ONCE):
