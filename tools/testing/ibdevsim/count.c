@@ -8,9 +8,8 @@
 
 #include "count.h"
 
-#define COUNTER_INDEX(type)	(offsetof(struct ibds_counters, type) / sizeof(u64))
-#define COUNTER(type) \
-	[COUNTER_INDEX(type)] = { .name = #type }
+#define COUNTER(type) { .name = #type, \
+	.priv = (const void *)offsetof(struct ibds_counters, type) }
 
 static const struct rdma_stat_desc ibds_counter_descs[] = {
 	COUNTER(tx_packets), COUNTER(tx_bytes), COUNTER(rx_packets),
@@ -35,13 +34,15 @@ static_assert(sizeof(struct ibds_counters) ==
 
 static u64 ibds_counter_sum(const struct ibds_port *port, u32 i)
 {
+	size_t offset = (size_t)ibds_counter_descs[i].priv;
 	u64 sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		const u64 *count = (void *)per_cpu_ptr(port->counters, cpu);
+		const u64 *count = (void *)per_cpu_ptr(port->counters, cpu) +
+				   offset;
 
-		sum += READ_ONCE(count[i]);
+		sum += READ_ONCE(*count);
 	}
 	return sum;
 }

@@ -49,6 +49,9 @@ static bool ibds_group_full(const struct ibds_dev *dev,
 	u32 room = dev->caps.group_qps;
 	const struct ibds_attach *at;
 
+	/* Programs could make the list long, and it need not be walked. */
+	if (room >= dev->caps.max_qp)
+		return false;
 	hlist_for_each_entry(at, bucket, node)
 		if (at->mlid == new->mlid &&
 		    !memcmp(&at->mgid, &new->mgid, sizeof(at->mgid)) && !--room)

@@ -34,20 +34,23 @@ static unsigned long ibds_trap_interval(struct ibds_traps *traps)
 	return nsecs_to_jiffies(4096ULL << min_t(u8, timeout, 22)) + 1;
 }
 
+/* Traps with a slot of their own, by its number; the first is for all others. */
+static const __be16 ibds_trap_slots[IBDS_TRAP_SLOTS] = {
+	[1] = IB_NOTICE_TRAP_BAD_PKEY,
+	[2] = IB_NOTICE_TRAP_BAD_QKEY,
+	[3] = IB_NOTICE_TRAP_SYS_GUID_CHG,
+	[4] = IB_NOTICE_TRAP_LLI_THRESH,
+	[5] = IB_NOTICE_TRAP_EBO_THRESH,
+	[6] = IB_NOTICE_TRAP_FLOW_UPDATE,
+};
+
 static struct ibds_trap *ibds_trap_slot(struct ibds_traps *traps, __be16 num)
 {
-	if (num == IB_NOTICE_TRAP_BAD_PKEY)
-		return &traps->slot[1];
-	if (num == IB_NOTICE_TRAP_BAD_QKEY)
-		return &traps->slot[2];
-	if (num == IB_NOTICE_TRAP_SYS_GUID_CHG)
-		return &traps->slot[3];
-	if (num == IB_NOTICE_TRAP_LLI_THRESH)
-		return &traps->slot[4];
-	if (num == IB_NOTICE_TRAP_EBO_THRESH)
-		return &traps->slot[5];
-	if (num == IB_NOTICE_TRAP_FLOW_UPDATE)
-		return &traps->slot[6];
+	int i;
+
+	for (i = 1; i < IBDS_TRAP_SLOTS; i++)
+		if (ibds_trap_slots[i] == num)
+			return &traps->slot[i];
 	return &traps->slot[0];
 }
 
