@@ -61,11 +61,7 @@ class AtSwitch:
     """The port of the switch at the other end of that cable."""
 
     def __init__(self, where):
-        text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
-        self.lid = int(re.search(r"^Lid:\.*(\d+)", text, re.M).group(1))
-        text = cmd(["ibroute", self.lid]).stdout
-        found = re.search(rf"^{where.lid():#06x}\s+(\d+)", text, re.M)
-        self.number = int(found.group(1))
+        self.lid, self.number = where.switch_end()
 
     def add(self, counter, count):
         write(SWITCH_ERRORS, f"{self.number} {counter} {count}")

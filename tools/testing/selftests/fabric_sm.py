@@ -24,14 +24,7 @@ def test_restart():
 def test_takeover():
     """A second OpenSM on another HCA takes over when the first dies."""
     first, second = port(0), port(1)
-    defer(sm.restart)
-    sm.stop()
-    quick = {"sminfo_polling_timeout": 500, "polling_retry_number": 2}
-    sm.spawn(first, priority=5, conf=quick)
-    sm.answers()
-    two = sm.spawn(second, priority=2, conf=quick)
-    wait_until(lambda: "STANDBY" in cmd(
-        ["sminfo", second.lid()], fail=False).stdout, 10, "a standby SM")
+    two = sm.with_standby(first, second)
     ksft_eq(port(2).sm_lid(), first.lid())
     sm.stop(hard=True, but=two)
     wait_until(lambda: port(2).sm_lid() == second.lid(), 20,
@@ -39,7 +32,7 @@ def test_takeover():
     ksft_in("MASTER", cmd(["sminfo", second.lid()]).stdout)
     fabric.wait_active()
     # Back again: the first has the higher priority.
-    sm.spawn(first, priority=5, conf=quick)
+    sm.spawn(first, priority=5, conf=sm.QUICK)
     wait_until(lambda: port(2).sm_lid() == first.lid(), 20,
                "mastership handed over")
 

@@ -158,13 +158,7 @@ def test_ibportstate():
     # Not by the HCA behind that port, whichever the tool would take.
     state = ["ibportstate", "-C", hca(0).name]
     target = port(2)
-    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
-    switch = int(field(text, "Lid"))
-    # Which port of the switch leads there?
-    text = cmd(["ibroute", switch]).stdout
-    found = re.search(rf"^{target.lid():#06x}\s+(\d+)", text, re.M)
-    ksft_true(found, "a route to the port")
-    number = str(int(found.group(1)))
+    switch, number = target.switch_end()
     cmd([*state, switch, number, "disable"], timeout=slow(20))
     try:
         wait_until(lambda: target.state() == "DOWN", 5, f"{target} down")

@@ -380,12 +380,7 @@ def test_no_route():
 
     one = Side(0, kind=uv.UD)
     one.qp.start_ud()
-    # Where the HCA's cable ends
-    text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
-    lid = re.search(r"^Lid:\.*(\d+)", text, re.M).group(1)
-    text = cmd(["ibroute", lid]).stdout
-    found = re.search(rf"^{one.port.lid():#06x}\s+(\d+)", text, re.M)
-    switch = lid, str(int(found.group(1)))
+    switch = one.port.switch_end()
     before = errors()
     ah = one.verbs.ah(one.pd, 900)
     for _ in range(3):

@@ -9,7 +9,7 @@ from lib import (bkg, cmd, defer, ends, hca, ip, ksft_eq, ksft_gt, ksft_in,
                  ksft_le, ksft_ne, ksft_true, now, port, slow, timeout,
                  wait_until)
 from lib.ipoib import drop_all
-from lib.utils import read
+from lib.uverbs import objects
 
 BOOT = {"hcas": 3, "fabric": "provider=hfi1", "needs": "verbs-tools",
         "mem": 1536, "group": "netns", "seconds": 60}
@@ -143,9 +143,7 @@ def back_to_shared():
 
 def nothing_left(each):
     """No program's objects are left on an HCA."""
-    found = {row.split()[0]: int(row.split()[-1])
-             for row in read(f"{each.dir}/objects").splitlines()}
-    return not any(found.values())
+    return not any(objects(each.number).values())
 
 
 @timeout(120)

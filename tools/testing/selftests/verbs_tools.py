@@ -7,6 +7,7 @@ import re
 from lib import (Stream, bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_not_in, ksft_pr, ksft_true, ping_ok,
                  port, slow, sm, timeout, wait_until)
+from lib.uverbs import objects
 
 BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
         "mem": 1536, "seconds": 110}
@@ -309,14 +310,7 @@ def test_sm_failover():
     pair = ends()
     cmd(["modprobe", "rdma_ucm"])
     first, second = port(0), port(1)
-    defer(sm.restart)
-    sm.stop()
-    quick = {"sminfo_polling_timeout": 500, "polling_retry_number": 2}
-    sm.spawn(first, priority=5, conf=quick)
-    sm.answers()
-    standby = sm.spawn(second, priority=2, conf=quick)
-    wait_until(lambda: "STANDBY" in cmd(["sminfo", second.lid()],
-                                        fail=False).stdout, 10, "a standby")
+    standby = sm.with_standby(first, second)
     pair.wait_ping()
     stream = Stream(pair.a, pair.b, rate=4 << 20)
     words = ["ib_write_bw", "-F", "-D", "20", "-u", "18"]
@@ -341,7 +335,5 @@ def test_sm_failover():
 def test_objects():
     """None of these programs has left anything."""
     for each in fabric.hcas():
-        for line in (each.dir + "/objects",):
-            with open(line, encoding="ascii") as file:
-                found = {row.split()[0]: int(row.split()[-1]) for row in file}
+        found = objects(each.number)
         ksft_eq(found, dict.fromkeys(found, 0), f"{each}")

@@ -58,6 +58,16 @@ class Port:
         """The port GUID as a number: the lower half of GID 0."""
         return int(self.gid().replace(":", "")[16:], 16)
 
+    def switch_end(self):
+        """The LID of the switch, and the number of its port behind the cable."""
+        text = cmd(["smpquery", "-D", "portinfo", "0,1", "0"]).stdout
+        lid = int(re.search(r"^Lid:\.*(\d+)", text, re.M).group(1))
+        text = cmd(["ibroute", lid]).stdout
+        found = re.search(rf"^{self.lid():#06x}\s+(\d+)", text, re.M)
+        if not found:
+            raise Failed(f"the switch has no route to {self}")
+        return lid, int(found.group(1))
+
     def prefix(self):
         return self.gid().replace(":", "")[:16]
 
@@ -192,7 +202,6 @@ class Hca:
             table[name] = value if name == "profile" else int(value, 0)
         return table
 
-
     def need(self, **caps):
         """Skip the case on other HCAs, which "check --profile" asks for."""
         have = self.caps()
@@ -265,6 +274,8 @@ class Sm:
     LOG = "/var/log/opensm.log"
     PARTITIONS = "/run/partitions.conf"
     CACHE = "/run/opensm"
+    # Of a standby that notices soon that the master is gone
+    QUICK = {"sminfo_polling_timeout": 500, "polling_retry_number": 2}
 
     def pids(self):
         return pids_of("opensm")
@@ -316,6 +327,21 @@ class Sm:
                                     start_new_session=True)
         _children.append(proc)
         return proc.pid
+
+    def with_standby(self, first, second):
+        """
+        One OpenSM on each port instead of the runner's, which comes back when the
+        case ends: the first is the master; the process id of the other one.
+        """
+        defer(self.restart)
+        self.stop()
+        self.spawn(first, priority=5, conf=self.QUICK)
+        self.answers()
+        standby = self.spawn(second, priority=2, conf=self.QUICK)
+        wait_until(lambda: "STANDBY" in cmd(["sminfo", second.lid()],
+                                            fail=False).stdout, 10,
+                   "a standby SM")
+        return standby
 
     @staticmethod
     def config(conf):
