@@ -60,6 +60,14 @@ static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
 	new_device_store(struct bus_type *_bus, buf, count)
 #define del_device_store(bus, buf, count) \
 	del_device_store(struct bus_type *_bus, buf, count)
+#define new_switch_store(bus, buf, count) \
+	new_switch_store(struct bus_type *_bus, buf, count)
+#define del_switch_store(bus, buf, count) \
+	del_switch_store(struct bus_type *_bus, buf, count)
+#define link_store(bus, buf, count) \
+	link_store(struct bus_type *_bus, buf, count)
+#define unlink_store(bus, buf, count) \
+	unlink_store(struct bus_type *_bus, buf, count)
 #endif
 
 #endif /* IBDEVSIM_COMPAT_H */

@@ -108,12 +108,14 @@ MODULE_PARM_DESC(provider, "provider of rdma-core for user space: none, hfi1");
  * @min: smallest value
  * @max: largest value
  * @init: default; 0 for vectors, whose default is one per online CPU
+ * @none: if set, the value of the word "none"
  * @words: if set, the only legal values, by name or by number
  */
 struct ibds_key {
 	const char *name;
 	size_t offset;
 	u32 min, max, init;
+	u32 none;
 	const struct ibds_word *words;
 };
 
@@ -153,6 +155,8 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY_WORDS(width, IB_WIDTH_4X),
 	IBDS_KEY_WORDS(speed, IB_SPEED_EDR),
 	IBDS_KEY(vfs, 0, IBDS_MAX_VFS, 0),
+	{ .name = "switch", .offset = offsetof(struct ibds_caps, sw),
+	  .max = IBDS_MAX_SWITCH, .none = IBDS_NO_SWITCH },
 	IBDS_KEY_WORDS(profile, IBDS_PROFILE_NONE),
 	IBDS_KEY_WORDS(provider, IBDS_PROVIDER_NONE),
 	IBDS_KEY(user_mem, 1, 65536, 256),
@@ -219,6 +223,10 @@ static int ibds_key_number(const struct ibds_key *key, const char *text,
 	u32 number;
 	int err;
 
+	if (key->none && !strcmp(text, "none")) {
+		*out = key->none;
+		return 0;
+	}
 	err = kstrtou32(text, 0, &number);
 	if (err) {
 		pr_err("%s=%s: not a number\n", key->name, text);

@@ -2,7 +2,7 @@
 /*
  * ibdevsim: knobs and counters in /sys/kernel/debug/ibdevsim
  *
- *	switch/...			see switch.c
+ *	switch/... switch<id>/...	per switch
  *	ibdevsim<id>/...		per HCA
  *	ibdevsim<id>/port<n>/...	per port
  *
@@ -50,19 +50,21 @@ struct ibds_file {
 };
 
 /**
- * struct ibds_knob - a file of a certain HCA or port
+ * struct ibds_knob - a file of a certain HCA, port or switch
  * @file: kind of file
  * @dev: HCA
  * @port: port, NULL for files of the HCA
+ * @sw: switch, if it is none of an HCA
  */
 struct ibds_knob {
 	const struct ibds_file *file;
 	struct ibds_dev *dev;
 	struct ibds_port *port;
+	struct ibds_switch *sw;
 };
 
 /**
- * struct ibds_knobs - files of an HCA or a port
+ * struct ibds_knobs - files of an HCA, a port or a switch
  * @dir: directory they are in
  * @knob: one for each file
  */
@@ -170,12 +172,12 @@ static int errors_store(const struct ibds_knob *knob, char *text)
 	return ibds_port_link_error(knob->port, text);
 }
 
-static void link_show(struct seq_file *m, const struct ibds_knob *knob)
+static void port_link_show(struct seq_file *m, const struct ibds_knob *knob)
 {
 	seq_puts(m, READ_ONCE(knob->port->link_up) ? "up\n" : "down\n");
 }
 
-static int link_store(const struct ibds_knob *knob, char *text)
+static int port_link_store(const struct ibds_knob *knob, char *text)
 {
 	static const char * const words[] = { "down", "up" };
 	int up = match_string(words, ARRAY_SIZE(words), text);
@@ -352,7 +354,7 @@ static const struct ibds_file port_files[] = {
 	{ .name = "armed", .show = armed_show },
 	{ .name = "counters", .show = counters_show },
 	{ .name = "errors", .show = errors_show, .store = errors_store },
-	{ .name = "link", .show = link_show, .store = link_store },
+	{ .name = "link", .show = port_link_show, .store = port_link_store },
 	{ .name = "state", .show = state_show },
 	{ .name = "lid", .show = lid_show },
 	{ .name = "set_lid", .store = set_lid_store },
@@ -438,18 +440,54 @@ static const struct ibds_file dev_files[] = {
 	{ .name = "fatal", .show = fatal_show, .store = fatal_store },
 };
 
-/* ---- the switch's files that are written -------------------------------- */
+/* ---- a switch's files ---------------------------------------------------- */
+
+static void ports_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_switch_ports_show(m, knob->sw);
+}
+
+static void lft_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_switch_lft_show(m, knob->sw);
+}
+
+static void sl2vl_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_switch_sl2vl_show(m, knob->sw);
+}
+
+static void mft_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_switch_mft_show(m, knob->sw);
+}
+
+static void switch_counters_show(struct seq_file *m,
+				 const struct ibds_knob *knob)
+{
+	ibds_switch_counters_show(m, knob->sw);
+}
 
 static int switch_errors_store(const struct ibds_knob *knob, char *text)
 {
-	return ibds_switch_link_error(text);
+	return ibds_switch_link_error(knob->sw, text);
 }
 
-static const struct ibds_file switch_errors = {
-	.name = "errors", .store = switch_errors_store,
+static const struct ibds_file switch_files[] = {
+	{ .name = "ports", .show = ports_show },
+	{ .name = "lft", .show = lft_show },
+	{ .name = "sl2vl", .show = sl2vl_show },
+	{ .name = "mft", .show = mft_show },
+	{ .name = "counters", .show = switch_counters_show },
+	{ .name = "errors", .store = switch_errors_store },
 };
 
-static struct ibds_knob switch_knob = { .file = &switch_errors };
+static int routes_show(struct seq_file *m, void *unused)
+{
+	ibds_routes_show(m);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(routes);
 
 /* ---- file operations ---------------------------------------------------- */
 
@@ -525,8 +563,7 @@ static const struct file_operations inject_fops = {
 static struct ibds_knobs *ibds_knobs_make(const char *name,
 					  struct dentry *parent,
 					  const struct ibds_file *files, int n,
-					  struct ibds_dev *dev,
-					  struct ibds_port *port)
+					  const struct ibds_knob *of)
 {
 	struct ibds_knobs *knobs;
 	umode_t mode;
@@ -537,9 +574,8 @@ static struct ibds_knobs *ibds_knobs_make(const char *name,
 		return NULL;
 	knobs->dir = debugfs_create_dir(name, parent);
 	for (i = 0; i < n; i++) {
+		knobs->knob[i] = *of;
 		knobs->knob[i].file = &files[i];
-		knobs->knob[i].dev = dev;
-		knobs->knob[i].port = port;
 		mode = (files[i].show ? 0444 : 0) | (files[i].store ? 0200 : 0);
 		debugfs_create_file(files[i].name, mode, knobs->dir,
 				    &knobs->knob[i], &knob_fops);
@@ -549,11 +585,12 @@ static struct ibds_knobs *ibds_knobs_make(const char *name,
 
 static void ibds_debugfs_add_port(struct ibds_dev *dev, struct ibds_port *port)
 {
+	const struct ibds_knob of = { .dev = dev, .port = port };
 	char name[8];
 
 	snprintf(name, sizeof(name), "port%u", port->num);
 	port->knobs = ibds_knobs_make(name, dev->knobs->dir, port_files,
-				      ARRAY_SIZE(port_files), dev, port);
+				      ARRAY_SIZE(port_files), &of);
 	if (!port->knobs)
 		return;
 	debugfs_create_file("inject", 0200, port->knobs->dir, port,
@@ -565,10 +602,11 @@ static void ibds_debugfs_add_port(struct ibds_dev *dev, struct ibds_port *port)
 /* As usual with debugfs, failing to create files is not an error. */
 void ibds_debugfs_add(struct ibds_dev *dev)
 {
+	const struct ibds_knob of = { .dev = dev };
 	u32 n;
 
 	dev->knobs = ibds_knobs_make(dev_name(dev->dev), ibds_root, dev_files,
-				     ARRAY_SIZE(dev_files), dev, NULL);
+				     ARRAY_SIZE(dev_files), &of);
 	if (!dev->knobs)
 		return;
 	for (n = 0; n < dev->caps.ports; n++)
@@ -590,12 +628,30 @@ void ibds_debugfs_del(struct ibds_dev *dev)
 	dev->knobs = NULL;
 }
 
+void ibds_debugfs_add_switch(struct ibds_switch *sw)
+{
+	const struct ibds_knob of = { .sw = sw };
+	char name[16] = "switch";
+
+	if (sw->id)
+		snprintf(name, sizeof(name), "switch%u", sw->id);
+	sw->knobs = ibds_knobs_make(name, ibds_root, switch_files,
+				    ARRAY_SIZE(switch_files), &of);
+}
+
+void ibds_debugfs_del_switch(struct ibds_switch *sw)
+{
+	if (!sw->knobs)
+		return;
+	debugfs_remove_recursive(sw->knobs->dir);
+	kfree(sw->knobs);
+	sw->knobs = NULL;
+}
+
 void ibds_debugfs_init(void)
 {
 	ibds_root = debugfs_create_dir("ibdevsim", NULL);
-	debugfs_create_file(switch_errors.name, 0200,
-			    ibds_switch_debugfs(ibds_root), &switch_knob,
-			    &knob_fops);
+	debugfs_create_file("routes", 0400, ibds_root, NULL, &routes_fops);
 }
 
 void ibds_debugfs_exit(void)

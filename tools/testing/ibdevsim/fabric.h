@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ibdevsim: structures of the fabric: the switch, and the agents' state at an
+ * ibdevsim: structures of the fabric: switches, and the agents' state at an
  * HCA port.  Functions are declared in the header of their file.
  */
 #ifndef IBDEVSIM_FABRIC_H
@@ -44,7 +44,8 @@ struct ibds_trap {
  * struct ibds_traps - the traps of one agent
  * @lock: protects @slot and @last_tid; a leaf, taken in any context
  * @work: sends and repeats traps
- * @port: HCA port of the agent, NULL for the switch
+ * @port: HCA port of the agent, NULL for a switch
+ * @sw: switch of the agent, NULL for an HCA port
  * @last_tid: last transaction ID used
  * @slot: by kind of trap
  */
@@ -52,6 +53,7 @@ struct ibds_traps {
 	spinlock_t lock;	/* slot, last_tid */
 	struct delayed_work work;
 	struct ibds_port *port;
+	struct ibds_switch *sw;
 	u32 last_tid;
 	struct ibds_trap slot[IBDS_TRAP_SLOTS];
 };
@@ -60,7 +62,7 @@ struct ibds_traps {
  * struct ibds_sma - state of the agents of an HCA port
  * @pi: PortInfo as it was set; fields that struct ibds_port has are filled in
  *	when it is read.  port->lock
- * @disabled: the SM disabled the port. ibds_switch.lock
+ * @disabled: the SM disabled the port. ibds_link_lock
  * @sl2vl: SLtoVLMappingTable, port->lock
  * @vlarb: VLArbitrationTable, low and high priority, port->lock
  * @pma: its performance management, port->lock
@@ -92,6 +94,8 @@ struct ibds_sma {
  * @drop_malformed: MADs lost: not 256 bytes
  * @drop_mkey: MADs lost: M_Key violation
  * @drop_class: MADs lost: class or method not supported
+ * @drop_loop: MADs lost: passed too many switches
+ * @drop_full: MADs lost: the delay line is full
  */
 struct ibds_sw_counters {
 	u64 smp;
@@ -105,23 +109,31 @@ struct ibds_sw_counters {
 	u64 drop_malformed;
 	u64 drop_mkey;
 	u64 drop_class;
+	u64 drop_loop;
+	u64 drop_full;
 };
 
 /**
- * struct ibds_sw_port - a port of the switch; port 0 is its management port
+ * struct ibds_sw_port - a port of a switch; port 0 is its management port
  *
+ * @sw: its switch
+ * @num: its number there
  * @peer: HCA port at the other end of the cable. Written under
  *	ibds_bus_mutex, read under RCU
- * @state: enum ib_port_state. ibds_switch.lock; read locklessly
- * @phys: enum ib_port_phys_state. ibds_switch.lock
- * @disabled: the SM disabled the port. ibds_switch.lock
- * @pi: PortInfo as it was set. ibds_switch.lock
+ * @far: switch port at the other end, which has this one; the same rules
+ * @state: enum ib_port_state. ibds_link_lock; read locklessly
+ * @phys: enum ib_port_phys_state. ibds_link_lock
+ * @disabled: the SM disabled the port. ibds_link_lock
+ * @pi: PortInfo as it was set. ibds_link_lock
  * @pkeys: P_Key table as it was set; not enforced (SwitchInfo says so)
  * @vlarb: VLArbitrationTable, low and high priority
  * @pma: its performance management
  */
 struct ibds_sw_port {
+	struct ibds_switch *sw;
+	u8 num;
 	struct ibds_port __rcu *peer;
+	struct ibds_sw_port __rcu *far;
 	u8 state;
 	u8 phys;
 	bool disabled;
@@ -132,20 +144,21 @@ struct ibds_sw_port {
 };
 
 /**
- * struct ibds_switch - the fabric's only switch
+ * struct ibds_switch - a switch
  *
  * The agents run only on ibds_wq, which is ordered, so state that only they
  * use needs no lock.  The forwarding tables consist of bytes and 16-bit words
  * that the datapath reads with READ_ONCE().
  *
- * @lock: link states of all ports and of the HCA ports behind them; taken
- *	with interrupts disabled
+ * @list: of all switches. Written under ibds_bus_mutex, read under RCU
+ * @id: number; 0 is the one that is always there
+ * @knobs: its files in debugfs
  * @ports: number of external ports
  * @guid: node, port and system image GUID
  * @lin_top: LinearFDBTop
  * @mc_top: MulticastFDBTop, 0 when the SM does not use it
  * @lifetime: LifeTimeValue and OptimizedSLtoVLMappingProgramming
- * @state_change: PortStateChange bit. @lock
+ * @state_change: PortStateChange bit. ibds_link_lock
  * @def_port: default ports, stored only
  * @lft: unicast LID to port, 0xff: none
  * @mft: multicast LID and position to port mask
@@ -153,10 +166,11 @@ struct ibds_sw_port {
  * @port: by number
  * @traps: its traps
  * @count: written only from ibds_wq
- * @epoch: counts changes of routes, see ibds_route_hint()
  */
 struct ibds_switch {
-	spinlock_t lock;	/* link states; inside ibds_bus_mutex */
+	struct list_head list;
+	u32 id;
+	struct ibds_knobs *knobs;
 	u32 ports;
 	__be64 guid;
 	u16 lin_top;
@@ -170,7 +184,6 @@ struct ibds_switch {
 	struct ibds_sw_port *port;
 	struct ibds_traps traps;
 	struct ibds_sw_counters count;
-	atomic64_t epoch;
 };
 
 #endif /* IBDEVSIM_FABRIC_H */

@@ -80,10 +80,10 @@ void ibds_fault_send(struct ibds_port *from, struct ibds_port *to,
 	} else {
 		ibds_count(to, delayed);
 		ibds_fault_note_order(to, delay);
-		pkt->out_port = to->sw_port;
+		pkt->out = rcu_dereference(to->cable);
 		/* The sender may have been removed by then. */
 		pkt->from = to == from ? from : NULL;
-		if (!ibds_line_add(pkt, IBDS_STAGE_DELIVER, delay))
+		if (pkt->out && !ibds_line_add(pkt, IBDS_STAGE_DELIVER, delay))
 			return;
 		ibds_count(to, drop_fault);
 	}

@@ -3,13 +3,13 @@
  * ibdevsim: a simulated InfiniBand fabric
  *
  * HCAs (struct ibds_dev) with one or two ports (struct ibds_port) are connected
- * to one switch (switch.c).  Verbs objects embed ib_core's and are allocated by
+ * to switches (switch.c).  Verbs objects embed ib_core's and are allocated by
  * it.  The simulator models hardware only: nothing here knows which upper-layer
  * protocol is loaded.
  *
  * README.rst, "Source", lists the files, what they do and which may call which.
  *
- * Locks, outermost first: ibds_bus_mutex (create/remove), ibds_switch.lock,
+ * Locks, outermost first: ibds_bus_mutex (create/remove), ibds_link_lock,
  * port->lock, then those of the datapath (datapath.h): qp->sq.lock or
  * port->arrivals, rcv->lock, (rq->lock or srq->lock), cq->lock.  A sender holds
  * its own sq.lock while it delivers, so nothing may take an sq.lock while it
@@ -44,6 +44,8 @@
 #define IBDS_CSUM_V4		1
 #define IBDS_QP_BUCKETS_MAX	65536
 #define IBDS_MAX_MR		262144
+#define IBDS_MAX_SWITCH		255	/* largest number of a switch */
+#define IBDS_NO_SWITCH		256	/* switch=none */
 #define IBDS_MAX_RD_ATOM	16	/* in progress, of a QP */
 #define IBDS_MAX_FAST_PAGES	1024	/* of a region that a request registers */
 
@@ -133,6 +135,7 @@ enum ibds_profile {
  * @width: link width as IB_WIDTH_*
  * @speed: link speed as IB_SPEED_*
  * @vfs: virtual functions that can be configured
+ * @sw: number of the switch to which the ports are connected at first
  * @profile: enum ibds_profile
  * @provider: enum ibds_provider
  * @user_mem: MiB that queues and page lists of user space may take
@@ -166,6 +169,7 @@ struct ibds_caps {
 	u32 width;
 	u32 speed;
 	u32 vfs;
+	u32 sw;
 	u32 profile;
 	u32 provider;
 	u32 user_mem;
@@ -363,7 +367,9 @@ struct ibds_pkt;
  *
  * @dev: its HCA
  * @num: 1 or 2
- * @sw_port: port number at the switch, 0 while not attached
+ * @cable: switch port at the other end. Written under ibds_bus_mutex, read
+ *	under RCU; NULL without cable
+ * @slot: place in the table of all HCA ports, see ibds_route_hint()
  * @lock: protects PortInfo, tables, multicast attachments
  * @arrivals: serializes packets from outside the fast path; taken with
  *	interrupts disabled, as the datapath's locks require
@@ -396,7 +402,8 @@ struct ibds_pkt;
 struct ibds_port {
 	struct ibds_dev *dev;
 	u32 num;
-	u32 sw_port;
+	struct ibds_sw_port __rcu *cable;
+	u32 slot;
 	spinlock_t lock;	/* what the SM sets, tables, attachments */
 	spinlock_t arrivals;	/* ibds_port_receive(); outside rcv->lock */
 	__be64 guid;

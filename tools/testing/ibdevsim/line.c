@@ -5,14 +5,15 @@
  * Packets that are not passed directly from sender to receiver wait here: MADs,
  * so that no agent runs on its peer's stack, and data packets delayed by a
  * fault.  Packets leave in the order of their due times, those with equal times
- * in the order they came.  They refer to ports by switch port number, so
- * nothing refers to an HCA that was removed (ibds_line_purge()).
+ * in the order they came.  They refer to switch ports, never to HCAs; those to
+ * what is removed are dropped (ibds_line_purge()).
  *
  * line.lock is a leaf, taken in any context.
  */
 #include <linux/hrtimer.h>
 #include <linux/rbtree.h>
 
+#include "fabric.h"
 #include "line.h"
 
 /* Packets that may wait at a time; more are dropped, as if a buffer is full. */
@@ -37,7 +38,7 @@ static bool ibds_line_less(struct rb_node *a, const struct rb_node *b)
 
 /**
  * ibds_line_add - put a packet into the delay line
- * @pkt: packet with in_port or out_port set, as @stage needs
+ * @pkt: packet with in or out set, as @stage needs
  * @stage: its next step
  * @delay_ns: delay before that
  *
@@ -99,12 +100,15 @@ static void ibds_line_work(struct work_struct *work)
 {
 	struct ibds_pkt *pkt;
 
-	while ((pkt = ibds_line_take())) {
+	do {
+		/* A grace period begins after it is taken, too. */
 		rcu_read_lock();
-		line.due(pkt);
+		pkt = ibds_line_take();
+		if (pkt)
+			line.due(pkt);
 		rcu_read_unlock();
 		cond_resched();
-	}
+	} while (pkt);
 }
 
 static enum hrtimer_restart ibds_line_timer(struct hrtimer *timer)
@@ -113,11 +117,25 @@ static enum hrtimer_restart ibds_line_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+static bool ibds_line_leads_to(const struct ibds_pkt *pkt,
+			       const struct ibds_switch *sw,
+			       const struct ibds_sw_port *at)
+{
+	const struct ibds_sw_port *next =
+		pkt->stage == IBDS_STAGE_SWITCH ? pkt->in : pkt->out;
+
+	return sw ? next->sw == sw : next == at;
+}
+
 /**
- * ibds_line_purge - drop packets to an HCA port that is being removed
- * @out_port: its switch port, which can no longer be looked up
+ * ibds_line_purge - drop packets to what is being removed
+ * @sw: a switch, or NULL
+ * @at: if NULL, a switch port without cable: packets that come in or go out
+ *
+ * Nothing is sent there any more.
  */
-void ibds_line_purge(u8 out_port)
+void ibds_line_purge(const struct ibds_switch *sw,
+		     const struct ibds_sw_port *at)
 {
 	struct rb_node *node, *next;
 	struct ibds_pkt *pkt;
@@ -126,8 +144,7 @@ void ibds_line_purge(u8 out_port)
 	for (node = rb_first_cached(&line.tree); node; node = next) {
 		next = rb_next(node);
 		pkt = rb_entry(node, struct ibds_pkt, node);
-		if (pkt->stage == IBDS_STAGE_SWITCH ||
-		    pkt->out_port != out_port)
+		if (!ibds_line_leads_to(pkt, sw, at))
 			continue;
 		ibds_line_unlink(pkt);
 		ibds_pkt_free(pkt);

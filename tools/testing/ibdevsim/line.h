@@ -10,10 +10,12 @@
 
 #include "pkt.h"
 
+struct ibds_switch;
+
 /**
  * enum ibds_stage - next step of a packet in the delay line
- * @IBDS_STAGE_DELIVER: reach the HCA at out_port
- * @IBDS_STAGE_SWITCH: enter the switch at in_port, for a MAD
+ * @IBDS_STAGE_DELIVER: reach the HCA at pkt->out
+ * @IBDS_STAGE_SWITCH: enter a switch at pkt->in, for a MAD
  */
 enum ibds_stage {
 	IBDS_STAGE_DELIVER,
@@ -25,6 +27,7 @@ extern struct workqueue_struct *ibds_wq;
 int ibds_line_init(void (*due)(struct ibds_pkt *pkt));
 void ibds_line_exit(void);
 int ibds_line_add(struct ibds_pkt *pkt, enum ibds_stage stage, u64 delay_ns);
-void ibds_line_purge(u8 out_port);
+void ibds_line_purge(const struct ibds_switch *sw,
+		     const struct ibds_sw_port *at);
 
 #endif /* IBDEVSIM_LINE_H */

@@ -33,9 +33,9 @@
 #include "object.h"
 #include "qp.h"
 #include "sma.h"
-#include "swagent.h"
 #include "switch.h"
 #include "swmad.h"
+#include "topo.h"
 #include "verbs.h"
 
 /*
@@ -57,12 +57,28 @@ static ssize_t new_device_store(const struct bus_type *bus, const char *buf,
 				size_t count);
 static ssize_t del_device_store(const struct bus_type *bus, const char *buf,
 				size_t count);
+static ssize_t new_switch_store(const struct bus_type *bus, const char *buf,
+				size_t count);
+static ssize_t del_switch_store(const struct bus_type *bus, const char *buf,
+				size_t count);
+static ssize_t link_store(const struct bus_type *bus, const char *buf,
+			  size_t count);
+static ssize_t unlink_store(const struct bus_type *bus, const char *buf,
+			    size_t count);
 static BUS_ATTR_WO(new_device);
 static BUS_ATTR_WO(del_device);
+static BUS_ATTR_WO(new_switch);
+static BUS_ATTR_WO(del_switch);
+static BUS_ATTR_WO(link);
+static BUS_ATTR_WO(unlink);
 
 static struct attribute *ibds_bus_attrs[] = {
 	&bus_attr_new_device.attr,
 	&bus_attr_del_device.attr,
+	&bus_attr_new_switch.attr,
+	&bus_attr_del_switch.attr,
+	&bus_attr_link.attr,
+	&bus_attr_unlink.attr,
 	NULL
 };
 ATTRIBUTE_GROUPS(ibds_bus);
@@ -102,28 +118,35 @@ static struct device *ibds_bus_dev_new(u32 id)
 
 static void ibds_ports_exit(struct ibds_dev *dev, u32 ports)
 {
+	struct ibds_sw_port *was[IBDS_MAX_PORTS];
 	u32 n;
 
 	for (n = 0; n < ports; n++)
-		ibds_switch_detach(&dev->port[n]);
+		was[n] = ibds_switch_detach(&dev->port[n]);
 	/* Expedited: hot unplug should not add to the time its users take. */
 	synchronize_rcu_expedited();
 	for (n = 0; n < ports; n++) {
-		ibds_line_purge(dev->port[n].sw_port);
+		if (was[n])
+			ibds_line_purge(NULL, was[n]);
 		ibds_port_exit(&dev->port[n]);
 	}
 }
 
 static int ibds_ports_init(struct ibds_dev *dev)
 {
+	struct ibds_switch *sw = ibds_switch_find(dev->caps.sw);
 	u32 n;
 	int err;
 
+	if (!sw && dev->caps.sw != IBDS_NO_SWITCH) {
+		pr_err("no switch%u\n", dev->caps.sw);
+		return -ENODEV;
+	}
 	for (n = 0; n < dev->caps.ports; n++) {
 		err = ibds_port_init(&dev->port[n], dev, n + 1);
 		if (err)
 			goto err_ports;
-		err = ibds_switch_attach(&dev->port[n]);
+		err = ibds_switch_attach(&dev->port[n], sw);
 		if (err) {
 			ibds_port_exit(&dev->port[n]);
 			goto err_ports;
@@ -331,11 +354,51 @@ static ssize_t del_device_store(const struct bus_type *bus, const char *buf,
 	return err ?: count;
 }
 
+/* Have a line that was written change the fabric's shape. */
+static ssize_t ibds_topo_store(const char *buf, size_t count,
+			       int (*store)(char *text))
+{
+	char *line = kstrndup(buf, count, GFP_KERNEL);
+	int err;
+
+	if (!line)
+		return -ENOMEM;
+	mutex_lock(&ibds_bus_mutex);
+	err = ibds_bus_open ? store(line) : -ENODEV;
+	mutex_unlock(&ibds_bus_mutex);
+	kfree(line);
+	return err ?: count;
+}
+
+static ssize_t new_switch_store(const struct bus_type *bus, const char *buf,
+				size_t count)
+{
+	return ibds_topo_store(buf, count, ibds_topo_new_switch);
+}
+
+static ssize_t del_switch_store(const struct bus_type *bus, const char *buf,
+				size_t count)
+{
+	return ibds_topo_store(buf, count, ibds_topo_del_switch);
+}
+
+static ssize_t link_store(const struct bus_type *bus, const char *buf,
+			  size_t count)
+{
+	return ibds_topo_store(buf, count, ibds_topo_link);
+}
+
+static ssize_t unlink_store(const struct bus_type *bus, const char *buf,
+			    size_t count)
+{
+	return ibds_topo_store(buf, count, ibds_topo_unlink);
+}
+
 /* No HCA is left: stop senders, then packets, then free what packets use. */
 static void ibds_fabric_exit(void)
 {
+	ibds_topo_exit();
 	ibds_debugfs_exit();
-	ibds_swagent_exit();
 	ibds_line_exit();
 	ibds_switch_exit();
 }
@@ -358,14 +421,13 @@ static int __init ibds_init(void)
 		ibds_line_exit();
 		goto err_mr;
 	}
-	ibds_swagent_init();
 	ibds_debugfs_init();
-	err = bus_register(&ibds_bus);
+	err = ibds_topo_init() ?: bus_register(&ibds_bus);
 	if (err)
-		goto err_debugfs;
+		goto err_fabric;
 	return 0;
 
-err_debugfs:
+err_fabric:
 	ibds_fabric_exit();
 err_mr:
 	ibds_mr_exit();

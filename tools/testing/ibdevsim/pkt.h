@@ -9,6 +9,8 @@
 
 #include "ibdevsim.h"
 
+struct ibds_sw_port;
+
 /* The longest extended header between BTH and immediate data: AtomicETH. */
 #define IBDS_MAX_EXT		28
 
@@ -17,7 +19,7 @@
  *	delayed or mirrored
  *
  * Fields of LRH, GRH, BTH and DETH in host order, then the payload.  @node to
- * @out_port belong to the delay line and the switch: position in the line,
+ * @out belong to the delay line and the switch: position in the line,
  * next step, switch port where it entered and switch port of the destination
  * HCA.  @list, @from, @to and @todo belong to the datapath until it hands the
  * packet over: what to do once the sender's lock is dropped.
@@ -29,8 +31,9 @@
  * @node: delay line
  * @due: when it leaves the delay line
  * @stage: enum ibds_stage
- * @in_port: switch port where it enters
- * @out_port: switch port of the destination HCA
+ * @hops: switches that it has passed
+ * @in: switch port where it enters
+ * @out: switch port of the destination HCA
  * @slid: LRH SLID
  * @dlid: LRH DLID
  * @sl: LRH SL
@@ -59,7 +62,8 @@ struct ibds_pkt {
 	struct rb_node node;
 	ktime_t due;
 	u8 stage;
-	u8 in_port, out_port;
+	u8 hops;
+	struct ibds_sw_port *in, *out;
 	u16 slid, dlid;
 	u8 sl;
 	bool grh_valid;

@@ -178,13 +178,8 @@ void ibds_pma_raw(const struct ibds_port *port, u64 *raw)
 	raw[IBDS_PMA_RCV_DATA] /= 4;
 }
 
-/**
- * ibds_pma_no_route - packets of an HCA port that its switch has not forwarded
- * @port: HCA port
- *
- * Return: packets since the port was created.
- */
-u64 ibds_pma_no_route(const struct ibds_port *port)
+/* Packets of an HCA port that switches have not forwarded. */
+static u64 ibds_pma_no_route(const struct ibds_port *port)
 {
 	u64 sum = 0;
 	int cpu;
@@ -214,6 +209,52 @@ static u64 ibds_pma_total(const struct ibds_pma *pma, const u64 *raw, u32 i)
 	for (; first <= last; first++)
 		sum += raw[first] + atomic64_read(&pma->added[first]);
 	return sum;
+}
+
+/**
+ * ibds_pma_switch_raw - what a switch port has counted, by its HCA port
+ * @peer: HCA port at the other end, NULL: none
+ * @raw: IBDS_PMA_COUNTERS values, as in ibds_pma_raw()
+ */
+void ibds_pma_switch_raw(const struct ibds_port *peer, u64 *raw)
+{
+	u64 hca[IBDS_PMA_COUNTERS];
+
+	memset(raw, 0, sizeof(hca));
+	if (!peer)
+		return;
+	ibds_pma_raw(peer, hca);
+	raw[IBDS_PMA_XMIT_DATA] = hca[IBDS_PMA_RCV_DATA];
+	raw[IBDS_PMA_RCV_DATA] = hca[IBDS_PMA_XMIT_DATA];
+	raw[IBDS_PMA_XMIT_PKTS] = hca[IBDS_PMA_RCV_PKTS];
+	raw[IBDS_PMA_RCV_PKTS] = hca[IBDS_PMA_XMIT_PKTS];
+	/* Counted by the HCA; as well where the way on is down. */
+	raw[IBDS_PMA_DLID_MAPPING] = ibds_pma_no_route(peer);
+}
+
+/**
+ * ibds_pma_rebase - have a port's counters begin at zero, LinkDowned aside
+ * @pma: PMA state of the port
+ * @raw: what it has counted so far
+ */
+void ibds_pma_rebase(struct ibds_pma *pma, const u64 *raw)
+{
+	u32 i;
+
+	for (i = 0; i < IBDS_PMA_COUNTERS; i++)
+		if (i != IBDS_PMA_LINK_DOWNED)
+			WRITE_ONCE(pma->base[i], ibds_pma_total(pma, raw, i));
+}
+
+/**
+ * ibds_pma_restart - have all counters of a port begin at zero
+ * @pma: PMA state of the port
+ * @raw: what it has counted so far
+ */
+void ibds_pma_restart(struct ibds_pma *pma, const u64 *raw)
+{
+	memset(pma, 0, sizeof(*pma));
+	ibds_pma_rebase(pma, raw);
 }
 
 /**

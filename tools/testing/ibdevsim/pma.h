@@ -82,7 +82,9 @@ struct ibds_pma_query {
 };
 
 void ibds_pma_raw(const struct ibds_port *port, u64 *raw);
-u64 ibds_pma_no_route(const struct ibds_port *port);
+void ibds_pma_switch_raw(const struct ibds_port *peer, u64 *raw);
+void ibds_pma_rebase(struct ibds_pma *pma, const u64 *raw);
+void ibds_pma_restart(struct ibds_pma *pma, const u64 *raw);
 int ibds_pma_add(struct ibds_pma *pma, char *text);
 void ibds_pma_show(struct seq_file *m, const struct ibds_pma *pma,
 		   const u64 *raw);

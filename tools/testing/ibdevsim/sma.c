@@ -318,12 +318,6 @@ static unsigned long ibds_port_apply(struct ibds_port *port,
 	return events;
 }
 
-static void ibds_port_disable(struct ibds_port *port, bool disabled)
-{
-	ibds_link_disable(ibds_switch_port_of(port), &port->sma->disabled,
-			  disabled);
-}
-
 static void ibds_port_link_cmd(struct ibds_port *port, enum ibds_link_cmd cmd)
 {
 	switch (cmd) {
@@ -338,7 +332,7 @@ static void ibds_port_link_cmd(struct ibds_port *port, enum ibds_link_cmd cmd)
 			ibds_port_event(port, IB_EVENT_PORT_ACTIVE);
 		break;
 	case IBDS_LINK_BOUNCE:
-		ibds_link_update(ibds_switch_port_of(port), true);
+		ibds_port_bounce(port);
 		break;
 	case IBDS_LINK_DISABLE:
 		ibds_port_disable(port, true);
@@ -713,7 +707,7 @@ static void ibds_sma_init(struct ibds_port *port)
 	/* SL n to VL n modulo the number of VLs, two per byte. */
 	for (i = 0; i < ARRAY_SIZE(sma->sl2vl); i++)
 		sma->sl2vl[i] = (2 * i % 8) << 4 | ((2 * i + 1) % 8);
-	ibds_traps_init(&sma->traps, port);
+	ibds_traps_init(&sma->traps, port, NULL);
 }
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: management agents of the switch
+ * ibdevsim: management agents of switches
  *
  * Attributes that the SM reads and sets on a switch (IBA vol 1, 14.2.5 and
  * 18.2.4): identity, SwitchInfo, PortInfo of port 0 (a base port) and of every
@@ -42,23 +42,27 @@ struct ibds_switchinfo {
 	__be16 mc_top;
 } __packed;
 
-static u16 node_desc_get(struct ib_smp *smp, u8 in_port)
+static u16 node_desc_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	memset(smp->data, 0, sizeof(smp->data));
-	strscpy(smp->data, IBDS_SWITCH_NAME, sizeof(smp->data));
+	if (sw->id)
+		snprintf(smp->data, sizeof(smp->data), IBDS_SWITCH_NAME " %u",
+			 sw->id);
+	else
+		strscpy(smp->data, IBDS_SWITCH_NAME, sizeof(smp->data));
 	return 0;
 }
 
-static u16 node_info_get(struct ib_smp *smp, u8 in_port)
+static u16 node_info_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	struct ib_node_info ni = {
 		.base_version = 1,
 		.class_version = 1,
 		.node_type = RDMA_NODE_IB_SWITCH,
-		.num_ports = ibds_sw.ports,
-		.sys_guid = ibds_sw.guid,
-		.node_guid = ibds_sw.guid,
-		.port_guid = ibds_sw.guid,
+		.num_ports = sw->ports,
+		.sys_guid = sw->guid,
+		.node_guid = sw->guid,
+		.port_guid = sw->guid,
 		.partition_cap = cpu_to_be16(IBDS_SWITCH_PKEYS),
 		.device_id = cpu_to_be16(IBDS_SWITCH_DEVICE_ID),
 		.revision = cpu_to_be32(1),
@@ -71,68 +75,68 @@ static u16 node_info_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u16 switch_info_get(struct ib_smp *smp, u8 in_port)
+static u16 switch_info_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	struct ibds_switchinfo si = {
 		.lin_cap = cpu_to_be16(IBDS_LFT_SIZE),
 		.mc_cap = cpu_to_be16(IBDS_MFT_SIZE),
-		.lin_top = cpu_to_be16(ibds_sw.lin_top),
-		.def_port = ibds_sw.def_port[0],
-		.def_mc_primary = ibds_sw.def_port[1],
-		.def_mc_other = ibds_sw.def_port[2],
-		.life_change = ibds_sw.lifetime,
-		.mc_top = cpu_to_be16(ibds_sw.mc_top),
+		.lin_top = cpu_to_be16(sw->lin_top),
+		.def_port = sw->def_port[0],
+		.def_mc_primary = sw->def_port[1],
+		.def_mc_other = sw->def_port[2],
+		.life_change = sw->lifetime,
+		.mc_top = cpu_to_be16(sw->mc_top),
 	};
 
-	if (READ_ONCE(ibds_sw.state_change))
+	if (READ_ONCE(sw->state_change))
 		si.life_change |= IBDS_STATE_CHANGE;
 	memset(smp->data, 0, sizeof(smp->data));
 	memcpy(smp->data, &si, sizeof(si));
 	return 0;
 }
 
-static u16 switch_info_set(struct ib_smp *smp, u8 in_port)
+static u16 switch_info_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	const struct ibds_switchinfo *si = (const void *)smp->data;
 	unsigned long flags;
 
 	if (be16_to_cpu(si->lin_top) >= IBDS_LFT_SIZE)
 		return BAD_VALUE;
-	WRITE_ONCE(ibds_sw.lin_top, be16_to_cpu(si->lin_top));
-	WRITE_ONCE(ibds_sw.mc_top, be16_to_cpu(si->mc_top));
+	WRITE_ONCE(sw->lin_top, be16_to_cpu(si->lin_top));
+	WRITE_ONCE(sw->mc_top, be16_to_cpu(si->mc_top));
 	ibds_route_changed();
-	ibds_sw.def_port[0] = si->def_port;
-	ibds_sw.def_port[1] = si->def_mc_primary;
-	ibds_sw.def_port[2] = si->def_mc_other;
-	ibds_sw.lifetime = si->life_change & IBDS_LIFETIME_MASK;
+	sw->def_port[0] = si->def_port;
+	sw->def_port[1] = si->def_mc_primary;
+	sw->def_port[2] = si->def_mc_other;
+	sw->lifetime = si->life_change & IBDS_LIFETIME_MASK;
 	if (si->life_change & IBDS_STATE_CHANGE) {
-		spin_lock_irqsave(&ibds_sw.lock, flags);
-		ibds_sw.state_change = false;
-		spin_unlock_irqrestore(&ibds_sw.lock, flags);
+		spin_lock_irqsave(&ibds_link_lock, flags);
+		sw->state_change = false;
+		spin_unlock_irqrestore(&ibds_link_lock, flags);
 	}
-	return switch_info_get(smp, in_port);
+	return switch_info_get(sw, smp, in_port);
 }
 
 /* The port an AttributeModifier names, NULL when there is no such port. */
-static struct ibds_sw_port *mod_port(u32 n)
+static struct ibds_sw_port *mod_port(struct ibds_switch *sw, u32 n)
 {
-	return n <= ibds_sw.ports ? &ibds_sw.port[n] : NULL;
+	return n <= sw->ports ? &sw->port[n] : NULL;
 }
 
-static u16 port_info_get(struct ib_smp *smp, u8 in_port)
+static u16 port_info_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	struct ibds_portinfo *pi = (struct ibds_portinfo *)smp->data;
 	u32 n = be32_to_cpu(smp->attr_mod) & 0xff;
-	struct ibds_sw_port *sp = mod_port(n);
+	struct ibds_sw_port *sp = mod_port(sw, n);
 	unsigned long flags;
 
 	if (!sp)
 		return BAD_VALUE;
-	spin_lock_irqsave(&ibds_sw.lock, flags);
+	spin_lock_irqsave(&ibds_link_lock, flags);
 	*pi = sp->pi;
 	pi->speedsup_state = (pi->speedsup_state & 0xf0) | sp->state;
 	pi->phys_downdef = sp->phys << 4 | (pi->phys_downdef & 0xf);
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	spin_unlock_irqrestore(&ibds_link_lock, flags);
 	pi->local_port = in_port;
 	if (!n && (pi->mkeyprot_lmc >> 6) == 1 && smp->mkey != pi->m_key)
 		pi->m_key = 0;
@@ -140,9 +144,9 @@ static u16 port_info_get(struct ib_smp *smp, u8 in_port)
 }
 
 /* Port 0 has the node's addresses, and no link. */
-static u16 port0_set(const struct ibds_portinfo *want)
+static u16 port0_set(struct ibds_switch *sw, const struct ibds_portinfo *want)
 {
-	struct ibds_portinfo *pi = &ibds_sw.port[0].pi;
+	struct ibds_portinfo *pi = &sw->port[0].pi;
 	u16 lid = be16_to_cpu(want->lid);
 
 	if (lid >= IBDS_MFT_BASE || (want->mkeyprot_lmc & 7) ||
@@ -160,11 +164,6 @@ static u16 port0_set(const struct ibds_portinfo *want)
 	return 0;
 }
 
-static void port_disable(struct ibds_sw_port *sp, bool disabled)
-{
-	ibds_link_disable(sp, &sp->disabled, disabled);
-}
-
 static void port_link_cmd(struct ibds_sw_port *sp, enum ibds_link_cmd cmd)
 {
 	switch (cmd) {
@@ -180,10 +179,10 @@ static void port_link_cmd(struct ibds_sw_port *sp, enum ibds_link_cmd cmd)
 		ibds_link_update(sp, true);
 		break;
 	case IBDS_LINK_DISABLE:
-		port_disable(sp, true);
+		ibds_link_disable(sp, true);
 		break;
 	case IBDS_LINK_ENABLE:
-		port_disable(sp, false);
+		ibds_link_disable(sp, false);
 		break;
 	}
 }
@@ -194,44 +193,44 @@ static u16 port_n_set(struct ibds_sw_port *sp, const struct ibds_portinfo *want)
 	unsigned long flags;
 	u16 status;
 
-	spin_lock_irqsave(&ibds_sw.lock, flags);
+	spin_lock_irqsave(&ibds_link_lock, flags);
 	status = ibds_pi_check(&sp->pi, want, sp->state, &cmd);
 	if (!status)
 		ibds_pi_merge(&sp->pi, want);
-	spin_unlock_irqrestore(&ibds_sw.lock, flags);
+	spin_unlock_irqrestore(&ibds_link_lock, flags);
 	if (!status)
 		port_link_cmd(sp, cmd);
 	return status;
 }
 
-static u16 port_info_set(struct ib_smp *smp, u8 in_port)
+static u16 port_info_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	const struct ibds_portinfo *want = (const void *)smp->data;
 	u32 n = be32_to_cpu(smp->attr_mod) & 0xff;
-	struct ibds_sw_port *sp = mod_port(n);
+	struct ibds_sw_port *sp = mod_port(sw, n);
 	u16 status;
 
 	if (!sp)
 		return BAD_VALUE;
-	status = n ? port_n_set(sp, want) : port0_set(want);
-	port_info_get(smp, in_port);
+	status = n ? port_n_set(sp, want) : port0_set(sw, want);
+	port_info_get(sw, smp, in_port);
 	return status;
 }
 
-static u16 guid_info_get(struct ib_smp *smp, u8 in_port)
+static u16 guid_info_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	if (smp->attr_mod)
 		return BAD_VALUE;
 	memset(smp->data, 0, sizeof(smp->data));
-	memcpy(smp->data, &ibds_sw.guid, sizeof(ibds_sw.guid));
+	memcpy(smp->data, &sw->guid, sizeof(sw->guid));
 	return 0;
 }
 
 /* P_KeyTable: the port is in the upper half; one block of keys per port. */
-static u16 pkey_table_get(struct ib_smp *smp, u8 in_port)
+static u16 pkey_table_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
-	struct ibds_sw_port *sp = mod_port(mod >> 16);
+	struct ibds_sw_port *sp = mod_port(sw, mod >> 16);
 	__be16 *pkeys = (__be16 *)smp->data;
 	u32 i;
 
@@ -242,10 +241,10 @@ static u16 pkey_table_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u16 pkey_table_set(struct ib_smp *smp, u8 in_port)
+static u16 pkey_table_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
-	struct ibds_sw_port *sp = mod_port(mod >> 16);
+	struct ibds_sw_port *sp = mod_port(sw, mod >> 16);
 	const __be16 *pkeys = (const __be16 *)smp->data;
 	u32 i;
 
@@ -257,48 +256,48 @@ static u16 pkey_table_set(struct ib_smp *smp, u8 in_port)
 }
 
 /* SLtoVLMappingTable: input port, output port in the lower two bytes. */
-static u8 *sl2vl_entry(const struct ib_smp *smp)
+static u8 *sl2vl_entry(struct ibds_switch *sw, const struct ib_smp *smp)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
 	u32 in = (mod >> 8) & 0xff, out = mod & 0xff;
 
-	if (in > ibds_sw.ports || out > ibds_sw.ports)
+	if (in > sw->ports || out > sw->ports)
 		return NULL;
-	return ibds_sw.sl2vl[in * (ibds_sw.ports + 1) + out];
+	return sw->sl2vl[in * (sw->ports + 1) + out];
 }
 
-static u16 sl2vl_get(struct ib_smp *smp, u8 in_port)
+static u16 sl2vl_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	const u8 *entry = sl2vl_entry(smp);
+	const u8 *entry = sl2vl_entry(sw, smp);
 
 	if (!entry)
 		return BAD_VALUE;
 	memset(smp->data, 0, sizeof(smp->data));
-	memcpy(smp->data, entry, sizeof(*ibds_sw.sl2vl));
+	memcpy(smp->data, entry, sizeof(*sw->sl2vl));
 	return 0;
 }
 
-static u16 sl2vl_set(struct ib_smp *smp, u8 in_port)
+static u16 sl2vl_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	u8 *entry = sl2vl_entry(smp);
+	u8 *entry = sl2vl_entry(sw, smp);
 
 	if (!entry)
 		return BAD_VALUE;
-	memcpy(entry, smp->data, sizeof(*ibds_sw.sl2vl));
+	memcpy(entry, smp->data, sizeof(*sw->sl2vl));
 	return 0;
 }
 
-static u8 *vlarb_entry(const struct ib_smp *smp)
+static u8 *vlarb_entry(struct ibds_switch *sw, const struct ib_smp *smp)
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
-	struct ibds_sw_port *sp = mod_port(mod & 0xff);
+	struct ibds_sw_port *sp = mod_port(sw, mod & 0xff);
 
 	return sp ? ibds_vlarb_block(sp->vlarb, mod >> 16) : NULL;
 }
 
-static u16 vlarb_get(struct ib_smp *smp, u8 in_port)
+static u16 vlarb_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	const u8 *table = vlarb_entry(smp);
+	const u8 *table = vlarb_entry(sw, smp);
 
 	if (!table)
 		return BAD_VALUE;
@@ -306,9 +305,9 @@ static u16 vlarb_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u16 vlarb_set(struct ib_smp *smp, u8 in_port)
+static u16 vlarb_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	u8 *table = vlarb_entry(smp);
+	u8 *table = vlarb_entry(sw, smp);
 
 	if (!table)
 		return BAD_VALUE;
@@ -316,18 +315,18 @@ static u16 vlarb_set(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u8 *lft_block(const struct ib_smp *smp)
+static u8 *lft_block(struct ibds_switch *sw, const struct ib_smp *smp)
 {
 	u32 block = be32_to_cpu(smp->attr_mod);
 
 	if (block >= IBDS_LFT_SIZE / IBDS_LFT_BLOCK)
 		return NULL;
-	return &ibds_sw.lft[block * IBDS_LFT_BLOCK];
+	return &sw->lft[block * IBDS_LFT_BLOCK];
 }
 
-static u16 lft_get(struct ib_smp *smp, u8 in_port)
+static u16 lft_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	const u8 *block = lft_block(smp);
+	const u8 *block = lft_block(sw, smp);
 
 	if (!block)
 		return BAD_VALUE;
@@ -336,9 +335,9 @@ static u16 lft_get(struct ib_smp *smp, u8 in_port)
 }
 
 /* Concurrent reads by the datapath get either the old or the new entry. */
-static u16 lft_set(struct ib_smp *smp, u8 in_port)
+static u16 lft_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	u8 *block = lft_block(smp);
+	u8 *block = lft_block(sw, smp);
 	u32 i;
 
 	if (!block)
@@ -350,23 +349,24 @@ static u16 lft_set(struct ib_smp *smp, u8 in_port)
 }
 
 /* MulticastForwardingTable: position in the upper 4 bits, block below. */
-static u16 (*mft_block(const struct ib_smp *smp, u32 *pos))[IBDS_MFT_POSITIONS]
+static u16 (*mft_block(struct ibds_switch *sw, const struct ib_smp *smp,
+		       u32 *pos))[IBDS_MFT_POSITIONS]
 {
 	u32 mod = be32_to_cpu(smp->attr_mod);
 	u32 block = mod & 0x1ff;
 
 	*pos = mod >> 28;
 	if (block >= IBDS_MFT_SIZE / IBDS_MFT_BLOCK ||
-	    *pos > ibds_sw.ports / 16)
+	    *pos > sw->ports / 16)
 		return NULL;
-	return &ibds_sw.mft[block * IBDS_MFT_BLOCK];
+	return &sw->mft[block * IBDS_MFT_BLOCK];
 }
 
-static u16 mft_get(struct ib_smp *smp, u8 in_port)
+static u16 mft_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	__be16 *masks = (__be16 *)smp->data;
 	u32 pos, i;
-	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(smp, &pos);
+	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(sw, smp, &pos);
 
 	if (!block)
 		return BAD_VALUE;
@@ -375,11 +375,11 @@ static u16 mft_get(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u16 mft_set(struct ib_smp *smp, u8 in_port)
+static u16 mft_set(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	const __be16 *masks = (const __be16 *)smp->data;
 	u32 pos, i;
-	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(smp, &pos);
+	u16 (*block)[IBDS_MFT_POSITIONS] = mft_block(sw, smp, &pos);
 
 	if (!block)
 		return BAD_VALUE;
@@ -388,9 +388,9 @@ static u16 mft_set(struct ib_smp *smp, u8 in_port)
 	return 0;
 }
 
-static u16 vendor_diag_get(struct ib_smp *smp, u8 in_port)
+static u16 vendor_diag_get(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
-	if (!mod_port(be32_to_cpu(smp->attr_mod) & 0xff))
+	if (!mod_port(sw, be32_to_cpu(smp->attr_mod) & 0xff))
 		return BAD_VALUE;
 	memset(smp->data, 0, sizeof(smp->data));
 	return 0;
@@ -404,8 +404,8 @@ static u16 vendor_diag_get(struct ib_smp *smp, u8 in_port)
  */
 struct ibds_sw_attr {
 	__be16 id;
-	u16 (*get)(struct ib_smp *smp, u8 in_port);
-	u16 (*set)(struct ib_smp *smp, u8 in_port);
+	u16 (*get)(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port);
+	u16 (*set)(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port);
 };
 
 static const struct ibds_sw_attr sw_attrs[] = {
@@ -422,7 +422,7 @@ static const struct ibds_sw_attr sw_attrs[] = {
 	{ IB_SMP_ATTR_VENDOR_DIAG, vendor_diag_get },
 };
 
-static u16 attr_run(struct ib_smp *smp, u8 in_port)
+static u16 attr_run(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	bool set = smp->method == IB_MGMT_METHOD_SET;
 	int i;
@@ -436,36 +436,38 @@ static u16 attr_run(struct ib_smp *smp, u8 in_port)
 			continue;
 		if (set && !attr->set)
 			break;
-		return set ? attr->set(smp, in_port) : attr->get(smp, in_port);
+		return set ? attr->set(sw, smp, in_port) :
+			     attr->get(sw, smp, in_port);
 	}
 	return IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB;
 }
 
 /**
- * ibds_switch_sma - process an SMP for the switch
+ * ibds_switch_sma - process an SMP for a switch
+ * @sw: switch
  * @smp: the request, becomes the response
  * @in_port: port it came in by
  *
  * Return: true when there is a response to send.
  */
-bool ibds_switch_sma(struct ib_smp *smp, u8 in_port)
+bool ibds_switch_sma(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port)
 {
 	u16 status;
 
 	if (smp->method == IB_MGMT_METHOD_TRAP_REPRESS) {
-		ibds_traps_repress(&ibds_sw.traps, smp);
+		ibds_traps_repress(&sw->traps, smp);
 		return false;
 	}
 	if (smp->method != IB_MGMT_METHOD_GET &&
 	    smp->method != IB_MGMT_METHOD_SET) {
-		ibds_sw_count(drop_class);
+		ibds_sw_count(sw, drop_class);
 		return false;
 	}
-	if (!ibds_mkey_ok(&ibds_sw.port[0].pi, smp)) {
-		ibds_sw_count(drop_mkey);
+	if (!ibds_mkey_ok(&sw->port[0].pi, smp)) {
+		ibds_sw_count(sw, drop_mkey);
 		return false;
 	}
-	status = attr_run(smp, in_port);
+	status = attr_run(sw, smp, in_port);
 	smp->method = IB_MGMT_METHOD_GET_RESP;
 	smp->status = cpu_to_be16(status);
 	if (smp->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE)
@@ -475,31 +477,20 @@ bool ibds_switch_sma(struct ib_smp *smp, u8 in_port)
 
 /* ---- performance management --------------------------------------------- */
 
-static void switch_raw(u32 n, u64 *raw)
+static void switch_raw(const struct ibds_sw_port *sp, u64 *raw)
 {
-	struct ibds_port *peer = ibds_switch_peer(n);
-	u64 hca[IBDS_PMA_COUNTERS];
-
-	memset(raw, 0, sizeof(hca));
-	if (peer) {
-		ibds_pma_raw(peer, hca);
-		raw[IBDS_PMA_XMIT_DATA] = hca[IBDS_PMA_RCV_DATA];
-		raw[IBDS_PMA_RCV_DATA] = hca[IBDS_PMA_XMIT_DATA];
-		raw[IBDS_PMA_XMIT_PKTS] = hca[IBDS_PMA_RCV_PKTS];
-		raw[IBDS_PMA_RCV_PKTS] = hca[IBDS_PMA_XMIT_PKTS];
-		/* Counted by the HCA; as well where the way on is down. */
-		raw[IBDS_PMA_DLID_MAPPING] = ibds_pma_no_route(peer);
-	}
-	raw[IBDS_PMA_LINK_DOWNED] = ibds_sw.port[n].pma.link_downed;
+	ibds_pma_switch_raw(rcu_dereference(sp->peer), raw);
+	raw[IBDS_PMA_LINK_DOWNED] = sp->pma.link_downed;
 }
 
 /**
  * ibds_switch_link_error - count errors at a switch port
+ * @sw: switch
  * @text: its number, then as in ibds_traps_link_error(); modified
  *
  * Return: 0 or -errno.
  */
-int ibds_switch_link_error(char *text)
+int ibds_switch_link_error(struct ibds_switch *sw, char *text)
 {
 	char *word = strsep(&text, " ");
 	u32 n;
@@ -508,33 +499,38 @@ int ibds_switch_link_error(char *text)
 	err = kstrtou32(word, 0, &n);
 	if (err)
 		return err;
-	if (n > ibds_sw.ports)
+	if (n > sw->ports)
 		return -ERANGE;
 	if (!text)
 		return -EINVAL;
-	return ibds_traps_link_error(&ibds_sw.traps, &ibds_sw.port[n].pma, n,
+	return ibds_traps_link_error(&sw->traps, &sw->port[n].pma, n,
 				     text);
 }
 
 /**
- * ibds_switch_pma - process a MAD of class PerfMgt for the switch
+ * ibds_switch_pma - process a MAD of class PerfMgt for a switch
+ * @sw: switch
  * @mad: the request, becomes the response
  *
  * Return: true when there is a response to send.
  */
-bool ibds_switch_pma(struct ib_pma_mad *mad)
+bool ibds_switch_pma(struct ibds_switch *sw, struct ib_pma_mad *mad)
 {
 	u64 raw[IBDS_PMA_COUNTERS];
 	struct ibds_pma_query query;
+	unsigned long flags;
 	u32 n;
 
 	if (mad->mad_hdr.method != IB_MGMT_METHOD_GET &&
 	    mad->mad_hdr.method != IB_MGMT_METHOD_SET)
 		return false;
-	ibds_pma_begin(&query, mad, 0, ibds_sw.ports);
+	ibds_pma_begin(&query, mad, 0, sw->ports);
 	for (n = query.lo; n <= query.hi; n++) {
-		switch_raw(n, raw);
-		ibds_pma_port(&query, &ibds_sw.port[n].pma, raw);
+		/* A cable that is removed moves what is counted from. */
+		spin_lock_irqsave(&ibds_link_lock, flags);
+		switch_raw(&sw->port[n], raw);
+		ibds_pma_port(&query, &sw->port[n].pma, raw);
+		spin_unlock_irqrestore(&ibds_link_lock, flags);
 	}
 	ibds_pma_end(&query);
 	return true;
@@ -543,19 +539,21 @@ bool ibds_switch_pma(struct ib_pma_mad *mad)
 /* ---- setup and teardown ------------------------------------------------- */
 
 /**
- * ibds_swagent_init - prepare the agents of the switch
+ * ibds_swagent_init - prepare the agents of a switch
+ * @sw: new switch
  */
-void ibds_swagent_init(void)
+void ibds_swagent_init(struct ibds_switch *sw)
 {
-	ibds_traps_init(&ibds_sw.traps, NULL);
+	ibds_traps_init(&sw->traps, NULL, sw);
 }
 
 /**
- * ibds_swagent_exit - stop the agents of the switch
+ * ibds_swagent_exit - stop the agents of a switch
+ * @sw: switch without cables
  *
  * Call before ibds_line_exit().
  */
-void ibds_swagent_exit(void)
+void ibds_swagent_exit(struct ibds_switch *sw)
 {
-	ibds_traps_exit(&ibds_sw.traps);
+	ibds_traps_exit(&sw->traps);
 }

@@ -4,10 +4,10 @@
 
 #include "fabric.h"
 
-void ibds_swagent_init(void);
-void ibds_swagent_exit(void);
-bool ibds_switch_sma(struct ib_smp *smp, u8 in_port);
-int ibds_switch_link_error(char *text);
-bool ibds_switch_pma(struct ib_pma_mad *mad);
+void ibds_swagent_init(struct ibds_switch *sw);
+void ibds_swagent_exit(struct ibds_switch *sw);
+bool ibds_switch_sma(struct ibds_switch *sw, struct ib_smp *smp, u8 in_port);
+int ibds_switch_link_error(struct ibds_switch *sw, char *text);
+bool ibds_switch_pma(struct ibds_switch *sw, struct ib_pma_mad *mad);
 
 #endif /* IBDEVSIM_SWAGENT_H */

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: the switch: tables and forwarding
+ * ibdevsim: switches: tables and forwarding
  *
- * The fabric has one switch.  It forwards by the linear and the multicast
- * forwarding table as programmed by the SM (IBA vol 1, 18.2.4) and has no other
- * routes: packets to a LID that the SM did not enter are dropped.  P_Keys are
- * not enforced here, as SwitchInfo says.
+ * A switch forwards by the linear and the multicast forwarding table as
+ * programmed by the SM (IBA vol 1, 18.2.4) and has no other routes: packets to a
+ * LID that the SM did not enter are dropped.  P_Keys are not enforced here, as
+ * SwitchInfo says.  Packets pass from switch to switch until an HCA port has
+ * them, or until they have passed too many.
  *
  * Data is forwarded without locks under RCU.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/debugfs.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/rculist.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
@@ -23,74 +24,106 @@
 
 #define IBDS_SWITCH_GUID	0x021bd5ff00000000ULL
 
+/* HCA ports that can be attached, and so have hints that lead to them. */
+#define IBDS_SLOTS		32768
+
 static unsigned int switch_ports = 36;
 module_param(switch_ports, uint, 0444);
 MODULE_PARM_DESC(switch_ports,
-		 "Ports of the switch, 1 to 254; the SM asks after each one");
+		 "Ports of a switch, 1 to 254; the SM asks after each one");
 
-struct ibds_switch ibds_sw;
+LIST_HEAD(ibds_switches);
+DEFINE_SPINLOCK(ibds_link_lock);
+
+/* Counts changes of routes, see ibds_route_hint(). */
+static atomic64_t ibds_epoch = ATOMIC64_INIT(1);
+
+/* The attached HCA ports. Written under ibds_bus_mutex, read under RCU. */
+static struct ibds_port __rcu **ibds_slots;
 
 /* ---- forwarding --------------------------------------------------------- */
 
 /**
- * ibds_switch_peer - HCA port at the other end of a switch port
- * @out_port: switch port
+ * ibds_switch_port - a port of a switch by its number
+ * @sw: switch
+ * @n: number
  *
- * Context: RCU read side.
- * Return: the port or NULL.
+ * Return: the port, or NULL for port 0 and for numbers of no port.
  */
-struct ibds_port *ibds_switch_peer(u8 out_port)
+struct ibds_sw_port *ibds_switch_port(struct ibds_switch *sw, u32 n)
 {
-	if (!out_port || out_port > ibds_sw.ports)
-		return NULL;
-	return rcu_dereference(ibds_sw.port[out_port].peer);
+	return n && n <= sw->ports ? &sw->port[n] : NULL;
 }
 
 /**
- * ibds_lft_lookup - look up a LID in the linear forwarding table
+ * ibds_lft_lookup - look up a LID in a linear forwarding table
+ * @sw: switch
  * @dlid: LID
  *
  * Return: the switch port, %IBDS_LFT_NONE when the SM has not entered the LID.
  */
-u8 ibds_lft_lookup(u16 dlid)
+u8 ibds_lft_lookup(const struct ibds_switch *sw, u16 dlid)
 {
-	if (dlid >= IBDS_LFT_SIZE || dlid > READ_ONCE(ibds_sw.lin_top))
+	if (dlid >= IBDS_LFT_SIZE || dlid > READ_ONCE(sw->lin_top))
 		return IBDS_LFT_NONE;
-	return READ_ONCE(ibds_sw.lft[dlid]);
+	return READ_ONCE(sw->lft[dlid]);
 }
 
-/* HCA port at @out if data may leave there: both ends of the link agree. */
-static struct ibds_port *ibds_data_peer(u32 out)
+/* True if data may enter a switch from @from, at @in. */
+static bool ibds_data_enters(const struct ibds_port *from,
+			     const struct ibds_sw_port *in)
 {
-	struct ibds_port *to = ibds_switch_peer(out);
-
-	if (!to || READ_ONCE(ibds_sw.port[out].state) != IB_PORT_ACTIVE ||
-	    READ_ONCE(to->state) < IB_PORT_ARMED)
-		return NULL;
-	return to;
+	return READ_ONCE(from->state) == IB_PORT_ACTIVE &&
+	       READ_ONCE(in->state) >= IB_PORT_ARMED;
 }
 
-/* True if data may enter the switch from @from. */
-static bool ibds_data_enters(const struct ibds_port *from)
-{
-	u32 in = from->sw_port;
+/**
+ * enum ibds_end - where a route ends
+ * @IBDS_END_HCA: at an HCA port
+ * @IBDS_END_NOWHERE: a black hole: no entry, a switch, or a link that is down
+ * @IBDS_END_LOOP: it does not end
+ */
+enum ibds_end {
+	IBDS_END_HCA,
+	IBDS_END_NOWHERE,
+	IBDS_END_LOOP,
+};
 
-	return READ_ONCE(from->state) == IB_PORT_ACTIVE && in &&
-	       READ_ONCE(ibds_sw.port[in].state) >= IB_PORT_ARMED;
+/* Follow the tables from @in on; data passes links whose ends agree. */
+static enum ibds_end ibds_route_walk(const struct ibds_sw_port *in, u16 dlid,
+				     struct ibds_port **to, u32 *hops)
+{
+	const struct ibds_sw_port *out;
+
+	for (*hops = 1; *hops <= IBDS_MAX_HOPS; ++*hops) {
+		out = ibds_switch_port(in->sw, ibds_lft_lookup(in->sw, dlid));
+		if (!out || READ_ONCE(out->state) != IB_PORT_ACTIVE)
+			return IBDS_END_NOWHERE;
+		*to = rcu_dereference(out->peer);
+		if (*to)
+			return READ_ONCE((*to)->state) < IB_PORT_ARMED ?
+				IBDS_END_NOWHERE : IBDS_END_HCA;
+		in = rcu_dereference(out->far);
+		if (!in || READ_ONCE(in->state) < IB_PORT_ARMED)
+			return IBDS_END_NOWHERE;
+	}
+	return IBDS_END_LOOP;
 }
 
 static noinline struct ibds_port *ibds_route(struct ibds_port *from,
 					     u16 dlid)
 {
+	const struct ibds_sw_port *in = rcu_dereference(from->cable);
 	struct ibds_port *to;
+	u32 hops;
 
-	if (!ibds_data_enters(from))
+	if (!in || !ibds_data_enters(from, in))
 		return NULL;
 	if (ibds_port_owns_lid(from, dlid))
 		return from;
-	to = ibds_data_peer(ibds_lft_lookup(dlid));
 	/* An HCA drops packets that are not for its LIDs (7.8.3). */
-	if (!to || !ibds_port_owns_lid(to, dlid))
+	if (ibds_route_walk(in, dlid, &to, &hops) != IBDS_END_HCA ||
+	    !ibds_port_owns_lid(to, dlid))
 		return NULL;
 	return to;
 }
@@ -100,25 +133,24 @@ static noinline struct ibds_port *ibds_route(struct ibds_port *from,
  * @from: HCA port that sends it; receives it itself if it owns @dlid
  * @dlid: destination LID, unicast
  * @hint: kept by the caller for this pair, initially 0: the epoch in which it
- *	is valid and, in the lowest byte, the switch port to which the
- *	destination is connected
+ *	is valid and, in the lowest 16 bits, the slot of the destination
  *
  * Context: RCU read side.
- * Return: the port, or NULL for the switch itself, no port, or one that is not
- * in the required state; the caller counts that.
+ * Return: the port, or NULL for a switch, no port, or one that is not in the
+ * required state; the caller counts that.
  */
 struct ibds_port *ibds_route_hint(struct ibds_port *from, u16 dlid, u64 *hint)
 {
 	/* Pairs with ibds_route_changed(): later reads are at least as new. */
-	u64 epoch = atomic64_read_acquire(&ibds_sw.epoch);
+	u64 epoch = atomic64_read_acquire(&ibds_epoch);
 	u64 known = READ_ONCE(*hint);
 	struct ibds_port *to;
 
-	if (likely(known >> 8 == epoch))
-		return rcu_dereference(ibds_sw.port[known & 0xff].peer);
+	if (likely(known >> 16 == epoch))
+		return rcu_dereference(ibds_slots[known & 0xffff]);
 	to = ibds_route(from, dlid);
 	if (to)
-		WRITE_ONCE(*hint, epoch << 8 | to->sw_port);
+		WRITE_ONCE(*hint, epoch << 16 | to->slot);
 	return to;
 }
 
@@ -134,7 +166,25 @@ void ibds_route_changed(void)
 	 * Pairs with ibds_route_hint(): the change is visible before the count.
 	 */
 	smp_mb__before_atomic();
-	atomic64_inc(&ibds_sw.epoch);
+	atomic64_inc(&ibds_epoch);
+}
+
+/* ---- multicast ---------------------------------------------------------- */
+
+static void ibds_mc_enter(struct ibds_mc_walk *walk,
+			  const struct ibds_sw_port *in)
+{
+	struct ibds_mc_frame *f;
+	u16 top = READ_ONCE(in->sw->mc_top);
+
+	if ((top && IBDS_MFT_BASE + walk->index > top) ||
+	    walk->depth == IBDS_MC_DEPTH)
+		return;
+	f = &walk->frame[walk->depth++];
+	f->sw = in->sw;
+	f->in = in->num;
+	f->pos = 0;
+	f->mask = READ_ONCE(in->sw->mft[walk->index][0]);
 }
 
 /**
@@ -148,19 +198,35 @@ void ibds_route_changed(void)
 void ibds_route_mc_begin(struct ibds_mc_walk *walk,
 			 const struct ibds_port *from, u16 mlid)
 {
-	u32 index = mlid - IBDS_MFT_BASE;
-	u16 top = READ_ONCE(ibds_sw.mc_top);
+	const struct ibds_sw_port *in = rcu_dereference(from->cable);
 
-	walk->from = from->sw_port;
-	walk->pos = 0;
-	walk->mask = 0;
-	walk->last = 0;
-	if (mlid < IBDS_MFT_BASE || index >= IBDS_MFT_SIZE ||
-	    (top && mlid > top) || !ibds_data_enters(from))
+	walk->index = mlid - IBDS_MFT_BASE;
+	walk->depth = 0;
+	walk->left = IBDS_MC_COPIES;
+	if (mlid < IBDS_MFT_BASE || walk->index >= IBDS_MFT_SIZE || !in ||
+	    !ibds_data_enters(from, in))
 		return;
-	walk->entry = ibds_sw.mft[index];
-	walk->last = ibds_sw.ports / 16;
-	walk->mask = READ_ONCE(walk->entry[0]);
+	ibds_mc_enter(walk, in);
+}
+
+/* The next port by which the packet leaves the last switch it has entered. */
+static struct ibds_sw_port *ibds_mc_out(struct ibds_mc_walk *walk)
+{
+	struct ibds_mc_frame *f = &walk->frame[walk->depth - 1];
+	u32 n;
+
+	while (!f->mask) {
+		if (f->pos >= f->sw->ports / 16) {
+			walk->depth--;
+			return NULL;
+		}
+		f->mask = READ_ONCE(f->sw->mft[walk->index][++f->pos]);
+	}
+	n = f->pos * 16 + __ffs(f->mask);
+	f->mask &= f->mask - 1;
+	if (!n || n > f->sw->ports || n == f->in)
+		return NULL;
+	return &f->sw->port[n];
 }
 
 /**
@@ -171,80 +237,153 @@ void ibds_route_mc_begin(struct ibds_mc_walk *walk,
  */
 struct ibds_port *ibds_route_mc_next(struct ibds_mc_walk *walk)
 {
+	const struct ibds_sw_port *out, *far;
 	struct ibds_port *to;
-	u32 out;
 
-	for (;;) {
-		while (!walk->mask) {
-			if (walk->pos >= walk->last)
-				return NULL;
-			walk->mask = READ_ONCE(walk->entry[++walk->pos]);
+	while (walk->depth && walk->left) {
+		out = ibds_mc_out(walk);
+		if (!out || READ_ONCE(out->state) != IB_PORT_ACTIVE)
+			continue;
+		walk->left--;
+		to = rcu_dereference(out->peer);
+		if (to) {
+			if (READ_ONCE(to->state) >= IB_PORT_ARMED)
+				return to;
+			continue;
 		}
-		out = walk->pos * 16 + __ffs(walk->mask);
-		walk->mask &= walk->mask - 1;
-		to = out == walk->from ? NULL : ibds_data_peer(out);
-		if (to)
-			return to;
+		far = rcu_dereference(out->far);
+		if (far && READ_ONCE(far->state) >= IB_PORT_ARMED)
+			ibds_mc_enter(walk, far);
 	}
+	return NULL;
 }
 
-/**
- * ibds_switch_port_of - the switch port an HCA port is cabled to
- * @port: HCA port that was attached
- *
- * Return: the switch port.
- */
-struct ibds_sw_port *ibds_switch_port_of(struct ibds_port *port)
+/* ---- changes by a test --------------------------------------------------- */
+
+/* The tables of @sw and those behind it lead to an HCA port, links aside. */
+static bool ibds_leads_to(struct ibds_switch *sw, u16 dlid,
+			  const struct ibds_port *port)
 {
-	return &ibds_sw.port[port->sw_port];
+	const struct ibds_sw_port *out;
+	u32 hops;
+
+	for (hops = 0; hops < IBDS_MAX_HOPS; hops++) {
+		out = ibds_switch_port(sw, ibds_lft_lookup(sw, dlid));
+		if (!out)
+			return false;
+		if (rcu_access_pointer(out->peer) == port)
+			return true;
+		out = rcu_dereference(out->far);
+		if (!out)
+			return false;
+		sw = out->sw;
+	}
+	return false;
+}
+
+static void ibds_lft_enter(struct ibds_switch *sw, u16 lid, u8 out)
+{
+	WRITE_ONCE(sw->lft[lid], out);
+	if (lid > READ_ONCE(sw->lin_top))
+		WRITE_ONCE(sw->lin_top, lid);
+}
+
+static void ibds_lft_clear(struct ibds_switch *sw, u16 lid, u8 out)
+{
+	if (lid && lid < IBDS_LFT_SIZE && sw->lft[lid] == out)
+		WRITE_ONCE(sw->lft[lid], IBDS_LFT_NONE);
 }
 
 /**
  * ibds_switch_relearn - enter a new LID of an HCA port as an SM would
  * @port: HCA port
- * @old_lid: its previous LID, 0: none
+ * @old_lid: its previous LID, 0: none, and then only its own switch learns
  * @new_lid: its new LID
  */
 void ibds_switch_relearn(struct ibds_port *port, u16 old_lid, u16 new_lid)
 {
-	if (old_lid && old_lid < IBDS_LFT_SIZE &&
-	    ibds_sw.lft[old_lid] == port->sw_port)
-		WRITE_ONCE(ibds_sw.lft[old_lid], IBDS_LFT_NONE);
-	WRITE_ONCE(ibds_sw.lft[new_lid], port->sw_port);
-	if (new_lid > ibds_sw.lin_top)
-		WRITE_ONCE(ibds_sw.lin_top, new_lid);
+	const struct ibds_sw_port *cable;
+	struct ibds_switch *sw;
+
+	rcu_read_lock();
+	cable = rcu_dereference(port->cable);
+	list_for_each_entry_rcu(sw, &ibds_switches, list)
+		if (old_lid && ibds_leads_to(sw, old_lid, port))
+			ibds_lft_enter(sw, new_lid, sw->lft[old_lid]);
+	if (cable)
+		ibds_lft_enter(cable->sw, new_lid, cable->num);
+	list_for_each_entry_rcu(sw, &ibds_switches, list)
+		if (old_lid != new_lid && ibds_leads_to(sw, new_lid, port))
+			ibds_lft_clear(sw, old_lid, sw->lft[new_lid]);
+	rcu_read_unlock();
 	ibds_route_changed();
+}
+
+/* ---- slots ---------------------------------------------------------------- */
+
+/**
+ * ibds_slot_take - give an HCA port a place in the table of all
+ * @port: HCA port
+ *
+ * Context: ibds_bus_mutex is held.
+ * Return: 0 or -ENOSPC.
+ */
+int ibds_slot_take(struct ibds_port *port)
+{
+	u32 i;
+
+	for (i = 0; i < IBDS_SLOTS; i++) {
+		if (rcu_access_pointer(ibds_slots[i]))
+			continue;
+		port->slot = i;
+		rcu_assign_pointer(ibds_slots[i], port);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+/**
+ * ibds_slot_give - take it back
+ * @port: HCA port; after a grace period no hint leads to it
+ *
+ * Context: ibds_bus_mutex is held.
+ */
+void ibds_slot_give(struct ibds_port *port)
+{
+	RCU_INIT_POINTER(ibds_slots[port->slot], NULL);
+	ibds_route_changed();
+}
+
+/**
+ * ibds_slot_find - look an HCA port up
+ * @id: number of the HCA
+ * @num: number of the port
+ *
+ * Context: ibds_bus_mutex is held.
+ * Return: the port or NULL.
+ */
+struct ibds_port *ibds_slot_find(u32 id, u32 num)
+{
+	struct ibds_port *port;
+	u32 i;
+
+	for (i = 0; i < IBDS_SLOTS; i++) {
+		port = rcu_dereference_protected(ibds_slots[i], true);
+		if (port && port->dev->id == id && port->num == num)
+			return port;
+	}
+	return NULL;
 }
 
 /* ---- setup and teardown ------------------------------------------------- */
 
-static void ibds_switch_free(void)
+static void ibds_sw_port_init(struct ibds_switch *sw, u32 n)
 {
-	kvfree(ibds_sw.lft);
-	kvfree(ibds_sw.mft);
-	kvfree(ibds_sw.sl2vl);
-	kvfree(ibds_sw.port);
-}
-
-static int ibds_switch_alloc(void)
-{
-	u32 n = ibds_sw.ports + 1;
-
-	ibds_sw.lft = kvmalloc(IBDS_LFT_SIZE, GFP_KERNEL);
-	ibds_sw.mft = kvzalloc_objs(*ibds_sw.mft, IBDS_MFT_SIZE);
-	ibds_sw.sl2vl = kvcalloc(n, n * sizeof(*ibds_sw.sl2vl), GFP_KERNEL);
-	ibds_sw.port = kvzalloc_objs(*ibds_sw.port, n);
-	if (ibds_sw.lft && ibds_sw.mft && ibds_sw.sl2vl && ibds_sw.port)
-		return 0;
-	ibds_switch_free();
-	return -ENOMEM;
-}
-
-static void ibds_sw_port_init(u32 n)
-{
-	struct ibds_sw_port *sp = &ibds_sw.port[n];
+	struct ibds_sw_port *sp = &sw->port[n];
 	struct ibds_portinfo *pi = &sp->pi;
 
+	sp->sw = sw;
+	sp->num = n;
 	ibds_pi_set_speed(pi, IB_WIDTH_12X, IB_SPEED_NDR);
 	pi->width_active = IB_WIDTH_4X;
 	pi->mtu_smsl = IB_MTU_4096 << 4;
@@ -276,106 +415,275 @@ static void ibds_sw_port_init(u32 n)
 }
 
 /**
- * ibds_switch_init - create the switch
+ * ibds_switch_free - free a switch
+ * @sw: switch that nothing refers to any more, or one that is incomplete
+ */
+void ibds_switch_free(struct ibds_switch *sw)
+{
+	kvfree(sw->lft);
+	kvfree(sw->mft);
+	kvfree(sw->sl2vl);
+	kvfree(sw->port);
+	kfree(sw);
+}
+
+/**
+ * ibds_switch_alloc - allocate a switch
+ * @id: its number
+ * @ports: external ports, 1 to %IBDS_SWITCH_PORTS
+ *
+ * Return: the switch, not yet among ibds_switches, or NULL.
+ */
+struct ibds_switch *ibds_switch_alloc(u32 id, u32 ports)
+{
+	struct ibds_switch *sw = kzalloc_obj(*sw);
+	u32 n = ports + 1;
+
+	if (!sw)
+		return NULL;
+	sw->id = id;
+	sw->ports = ports;
+	sw->guid = cpu_to_be64(IBDS_SWITCH_GUID + ((u64)id << 8));
+	sw->lft = kvmalloc(IBDS_LFT_SIZE, GFP_KERNEL);
+	sw->mft = kvzalloc_objs(*sw->mft, IBDS_MFT_SIZE);
+	sw->sl2vl = kvcalloc(n, n * sizeof(*sw->sl2vl), GFP_KERNEL);
+	sw->port = kvzalloc_objs(*sw->port, n);
+	if (!sw->lft || !sw->mft || !sw->sl2vl || !sw->port) {
+		ibds_switch_free(sw);
+		return NULL;
+	}
+	memset(sw->lft, IBDS_LFT_NONE, IBDS_LFT_SIZE);
+	while (n--)
+		ibds_sw_port_init(sw, n);
+	return sw;
+}
+
+/**
+ * ibds_switch_find - look a switch up
+ * @id: its number
+ *
+ * Context: ibds_bus_mutex is held.
+ * Return: the switch or NULL.
+ */
+struct ibds_switch *ibds_switch_find(u32 id)
+{
+	struct ibds_switch *sw;
+
+	list_for_each_entry(sw, &ibds_switches, list)
+		if (sw->id == id)
+			return sw;
+	return NULL;
+}
+
+/**
+ * ibds_switch_default_ports - ports of a switch if nobody says how many
+ *
+ * Return: the module's parameter.
+ */
+u32 ibds_switch_default_ports(void)
+{
+	return switch_ports;
+}
+
+/**
+ * ibds_switch_init - create what all switches share
  *
  * Return: 0, -EINVAL for a bad module parameter, -ENOMEM.
  */
 int ibds_switch_init(void)
 {
-	u32 n;
-	int err;
-
 	if (!switch_ports || switch_ports > IBDS_SWITCH_PORTS) {
 		pr_err("switch_ports=%u is not in 1..%u\n", switch_ports,
 		       IBDS_SWITCH_PORTS);
 		return -EINVAL;
 	}
-	spin_lock_init(&ibds_sw.lock);
-	atomic64_set(&ibds_sw.epoch, 1);
-	ibds_sw.ports = switch_ports;
-	ibds_sw.guid = cpu_to_be64(IBDS_SWITCH_GUID);
-	err = ibds_switch_alloc();
-	if (err)
-		return err;
-	memset(ibds_sw.lft, IBDS_LFT_NONE, IBDS_LFT_SIZE);
-	for (n = 0; n <= ibds_sw.ports; n++)
-		ibds_sw_port_init(n);
-	return 0;
+	ibds_slots = kvzalloc_objs(*ibds_slots, IBDS_SLOTS);
+	return ibds_slots ? 0 : -ENOMEM;
 }
 
 /**
- * ibds_switch_exit - release the switch
- *
- * Call after ibds_line_exit(): packets in the delay line need the tables.
+ * ibds_switch_exit - undo ibds_switch_init(); no switch is left
  */
 void ibds_switch_exit(void)
 {
-	WARN_ON_ONCE(ibds_wq);
-	ibds_switch_free();
+	WARN_ON_ONCE(!list_empty(&ibds_switches));
+	kvfree(ibds_slots);
 }
 
-/* ---- debugfs: switch/ --------------------------------------------------- */
+/* ---- what debugfs shows ---------------------------------------------------- */
 
-static int ports_show(struct seq_file *m, void *unused)
+/**
+ * ibds_switch_ports_show - print the ports of a switch that have a cable
+ * @m: file to print to
+ * @sw: switch
+ */
+void ibds_switch_ports_show(struct seq_file *m, struct ibds_switch *sw)
 {
-	struct ibds_port *peer;
+	const struct ibds_sw_port *far;
+	const struct ibds_port *peer;
 	u32 n;
 
 	rcu_read_lock();
-	for (n = 0; n <= ibds_sw.ports; n++) {
-		struct ibds_sw_port *sp = &ibds_sw.port[n];
+	for (n = 0; n <= sw->ports; n++) {
+		struct ibds_sw_port *sp = &sw->port[n];
 
 		peer = rcu_dereference(sp->peer);
-		if (n && !peer && !sp->disabled)
+		far = rcu_dereference(sp->far);
+		if (n && !peer && !far && !sp->disabled)
 			continue;
 		seq_printf(m, "%u state %u phys %u", n, READ_ONCE(sp->state),
 			   READ_ONCE(sp->phys));
 		if (peer)
 			seq_printf(m, " ibdevsim%u/%u lid %u", peer->dev->id,
 				   peer->num, READ_ONCE(peer->lid));
+		else if (far)
+			seq_printf(m, " switch%u/%u", far->sw->id, far->num);
 		else if (!n)
 			seq_printf(m, " lid %u", be16_to_cpu(sp->pi.lid));
 		seq_putc(m, '\n');
 	}
 	rcu_read_unlock();
-	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(ports);
 
-static int lft_show(struct seq_file *m, void *unused)
+/**
+ * ibds_switch_lft_show - print the linear forwarding table
+ * @m: file to print to
+ * @sw: switch
+ */
+void ibds_switch_lft_show(struct seq_file *m, const struct ibds_switch *sw)
 {
 	u32 lid;
 
 	for (lid = 0; lid < IBDS_LFT_SIZE; lid++)
-		if (ibds_lft_lookup(lid) != IBDS_LFT_NONE)
-			seq_printf(m, "%u %u\n", lid, ibds_lft_lookup(lid));
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(lft);
-
-static void mft_show_ports(struct seq_file *m, const u16 *entry)
-{
-	u32 port;
-
-	for (port = 0; port <= ibds_sw.ports; port++)
-		if (READ_ONCE(entry[port / 16]) & BIT(port % 16))
-			seq_printf(m, " %u", port);
+		if (ibds_lft_lookup(sw, lid) != IBDS_LFT_NONE)
+			seq_printf(m, "%u %u\n", lid, ibds_lft_lookup(sw, lid));
 }
 
-static int mft_show(struct seq_file *m, void *unused)
+/* Ports that data may pass: those with a cable. */
+static bool ibds_sw_port_used(const struct ibds_sw_port *sp)
 {
-	u32 i;
+	return rcu_access_pointer(sp->peer) || rcu_access_pointer(sp->far);
+}
+
+/**
+ * ibds_switch_sl2vl_show - print the SL to VL tables of ports that have a cable
+ * @m: file to print to: input port (0: the switch itself), output port, and the
+ *	virtual lane of each of 16 service levels
+ * @sw: switch
+ */
+void ibds_switch_sl2vl_show(struct seq_file *m, const struct ibds_switch *sw)
+{
+	u32 in, out, i;
+
+	for (in = 0; in <= sw->ports; in++) {
+		if (in && !ibds_sw_port_used(&sw->port[in]))
+			continue;
+		for (out = 1; out <= sw->ports; out++) {
+			const u8 *vl = sw->sl2vl[in * (sw->ports + 1) + out];
+
+			if (!ibds_sw_port_used(&sw->port[out]))
+				continue;
+			seq_printf(m, "%u %u", in, out);
+			for (i = 0; i < sizeof(*sw->sl2vl); i++)
+				seq_printf(m, " %u %u", vl[i] >> 4, vl[i] & 15);
+			seq_putc(m, '\n');
+		}
+	}
+}
+
+/**
+ * ibds_switch_mft_show - print the multicast forwarding table
+ * @m: file to print to
+ * @sw: switch
+ */
+void ibds_switch_mft_show(struct seq_file *m, const struct ibds_switch *sw)
+{
+	u32 i, n;
 
 	for (i = 0; i < IBDS_MFT_SIZE; i++) {
-		if (!memchr_inv(ibds_sw.mft[i], 0, sizeof(*ibds_sw.mft)))
+		if (!memchr_inv(sw->mft[i], 0, sizeof(*sw->mft)))
 			continue;
 		seq_printf(m, "0x%04x", IBDS_MFT_BASE + i);
-		mft_show_ports(m, ibds_sw.mft[i]);
+		for (n = 0; n <= sw->ports; n++)
+			if (READ_ONCE(sw->mft[i][n / 16]) & BIT(n % 16))
+				seq_printf(m, " %u", n);
 		seq_putc(m, '\n');
 	}
-	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(mft);
+
+/**
+ * struct ibds_routes - what ibds_routes_show() has found
+ * @pairs: of a port and a LID of another one
+ * @bad: those whose route does not lead there
+ * @longest: switches on the longest way
+ */
+struct ibds_routes {
+	u32 pairs;
+	u32 bad;
+	u32 longest;
+};
+
+static bool ibds_pair_active(const struct ibds_port *from,
+			     const struct ibds_port *to)
+{
+	return to && from != to && READ_ONCE(from->state) == IB_PORT_ACTIVE &&
+		READ_ONCE(to->state) == IB_PORT_ACTIVE;
+}
+
+/* Check the route to one LID of a port; print it if it is a bad one. */
+static void ibds_pair_show(struct seq_file *m, struct ibds_routes *all,
+			   const struct ibds_port *from,
+			   const struct ibds_port *to, u16 dlid)
+{
+	const struct ibds_sw_port *in = rcu_dereference(from->cable);
+	enum ibds_end end = IBDS_END_NOWHERE;
+	struct ibds_port *found = NULL;
+	const char *what;
+	u32 hops = 0;
+
+	if (in && READ_ONCE(in->state) >= IB_PORT_ARMED)
+		end = ibds_route_walk(in, dlid, &found, &hops);
+	all->pairs++;
+	if (end == IBDS_END_HCA && found == to) {
+		all->longest = max(all->longest, hops);
+		return;
+	}
+	all->bad++;
+	what = end == IBDS_END_LOOP ? "loop" :
+	       end == IBDS_END_HCA ? "wrong port" : "black hole";
+	seq_printf(m, "%u %u %s\n", READ_ONCE(from->lid), dlid, what);
+}
+
+/**
+ * ibds_routes_show - check the routes between all HCA ports that are active
+ * @m: file to print to: a line for each pair of LIDs whose route does not lead
+ *	there, and one with numbers
+ *
+ * Context: process.
+ */
+void ibds_routes_show(struct seq_file *m)
+{
+	struct ibds_routes all = {};
+	struct ibds_port *from, *to;
+	u32 i, j, k;
+
+	for (i = 0; i < IBDS_SLOTS; i++) {
+		rcu_read_lock();
+		from = rcu_dereference(ibds_slots[i]);
+		for (j = 0; from && j < IBDS_SLOTS; j++) {
+			to = rcu_dereference(ibds_slots[j]);
+			if (!ibds_pair_active(from, to))
+				continue;
+			for (k = 0; k < 1 << READ_ONCE(to->lmc); k++)
+				ibds_pair_show(m, &all, from, to,
+					       READ_ONCE(to->lid) + k);
+		}
+		rcu_read_unlock();
+		cond_resched();
+	}
+	seq_printf(m, "pairs %u bad %u hops %u\n", all.pairs, all.bad,
+		   all.longest);
+}
 
 #define COUNTER(type) { #type, offsetof(struct ibds_sw_counters, type) }
 
@@ -386,40 +694,27 @@ static const struct {
 	COUNTER(smp), COUNTER(smp_direct), COUNTER(gmp), COUNTER(unicast),
 	COUNTER(traps), COUNTER(drop_port_down), COUNTER(drop_no_route),
 	COUNTER(drop_bad_route), COUNTER(drop_malformed), COUNTER(drop_mkey),
-	COUNTER(drop_class),
+	COUNTER(drop_class), COUNTER(drop_loop), COUNTER(drop_full),
 };
 
 static_assert(sizeof(struct ibds_sw_counters) ==
 	      ARRAY_SIZE(ibds_sw_counter_names) * sizeof(u64));
 
-static int counters_show(struct seq_file *m, void *unused)
+/**
+ * ibds_switch_counters_show - print the counters of a switch
+ * @m: file to print to
+ * @sw: switch
+ */
+void ibds_switch_counters_show(struct seq_file *m,
+			       const struct ibds_switch *sw)
 {
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(ibds_sw_counter_names); i++) {
-		const u64 *count = (void *)&ibds_sw.count +
+		const u64 *count = (void *)&sw->count +
 				   ibds_sw_counter_names[i].offset;
 
 		seq_printf(m, "%s %llu\n", ibds_sw_counter_names[i].name,
 			   READ_ONCE(*count));
 	}
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(counters);
-
-/**
- * ibds_switch_debugfs - create the switch's files
- * @root: the module's directory; removed with it
- *
- * Return: their directory.
- */
-struct dentry *ibds_switch_debugfs(struct dentry *root)
-{
-	struct dentry *dir = debugfs_create_dir("switch", root);
-
-	debugfs_create_file("ports", 0444, dir, NULL, &ports_fops);
-	debugfs_create_file("lft", 0444, dir, NULL, &lft_fops);
-	debugfs_create_file("mft", 0444, dir, NULL, &mft_fops);
-	debugfs_create_file("counters", 0444, dir, NULL, &counters_fops);
-	return dir;
 }

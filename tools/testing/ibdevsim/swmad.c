@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ibdevsim: management packets that the switch forwards or answers
+ * ibdevsim: management packets that a switch forwards or answers
  *
- * They come from the delay line, one at a time.  MADs for the switch itself
+ * They come from the delay line, one at a time.  MADs for a switch itself
  * are passed to its agents (swagent.c); directed routes are those of IBA vol 1,
  * 14.2.2.
  */
@@ -13,9 +13,9 @@
 #include "switch.h"
 #include "swmad.h"
 
-static void ibds_mad_drop_bad(struct ibds_pkt *pkt)
+static void ibds_mad_drop_bad(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
-	ibds_sw_count(drop_bad_route);
+	ibds_sw_count(sw, drop_bad_route);
 	ibds_pkt_free(pkt);
 }
 
@@ -54,7 +54,7 @@ static enum ibds_dr_step ibds_dr_response(struct ib_smp *smp, u8 *out)
 }
 
 /* Send the switch's own response along its directed route.  Consumes @pkt. */
-static void ibds_dr_answer(struct ibds_pkt *pkt)
+static void ibds_dr_answer(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
 	struct ib_smp *smp = (struct ib_smp *)pkt->data;
 	u8 out = 0;
@@ -63,14 +63,14 @@ static void ibds_dr_answer(struct ibds_pkt *pkt)
 	case IBDS_DR_FORWARD:
 		pkt->slid = IBDS_LID_PERMISSIVE;
 		pkt->dlid = IBDS_LID_PERMISSIVE;
-		ibds_mad_out(out, pkt);
+		ibds_mad_out(sw, out, pkt);
 		break;
 	case IBDS_DR_LID:
 		pkt->dlid = be16_to_cpu(smp->dr_slid);
-		ibds_switch_originate(pkt);
+		ibds_switch_originate(sw, pkt);
 		break;
 	default:
-		ibds_mad_drop_bad(pkt);
+		ibds_mad_drop_bad(sw, pkt);
 	}
 }
 
@@ -83,13 +83,14 @@ static void ibds_pkt_turn(struct ibds_pkt *pkt)
 	pkt->grh_valid = false;
 	pkt->imm_valid = false;
 	pkt->solicited = false;
+	pkt->hops = 0;
 }
 
-static void ibds_smp_local(struct ibds_pkt *pkt)
+static void ibds_smp_local(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
 	struct ib_smp *smp = (struct ib_smp *)pkt->data;
 
-	if (!ibds_switch_sma(smp, pkt->in_port)) {
+	if (!ibds_switch_sma(sw, smp, pkt->in->num)) {
 		ibds_pkt_free(pkt);
 		return;
 	}
@@ -97,55 +98,55 @@ static void ibds_smp_local(struct ibds_pkt *pkt)
 	pkt->sqpn = 0;
 	if (smp->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE &&
 	    smp->dr_dlid == IB_LID_PERMISSIVE)
-		ibds_dr_answer(pkt);
+		ibds_dr_answer(sw, pkt);
 	else
-		ibds_switch_originate(pkt);
+		ibds_switch_originate(sw, pkt);
 }
 
-static void ibds_smp_directed(struct ibds_pkt *pkt)
+static void ibds_smp_directed(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
 	struct ib_smp *smp = (struct ib_smp *)pkt->data;
 	enum ibds_dr_step step;
 	u8 out = 0;
 
-	ibds_sw_count(smp_direct);
+	ibds_sw_count(sw, smp_direct);
 	if (smp->hop_cnt >= IB_SMP_MAX_PATH_HOPS) {
-		ibds_mad_drop_bad(pkt);
+		ibds_mad_drop_bad(sw, pkt);
 		return;
 	}
 	step = ib_get_smp_direction(smp) ? ibds_dr_response(smp, &out) :
-		ibds_dr_request(smp, pkt->in_port, &out);
+		ibds_dr_request(smp, pkt->in->num, &out);
 	switch (step) {
 	case IBDS_DR_FORWARD:
 		pkt->slid = IBDS_LID_PERMISSIVE;
 		pkt->dlid = IBDS_LID_PERMISSIVE;
-		ibds_mad_out(out, pkt);
+		ibds_mad_out(sw, out, pkt);
 		break;
 	case IBDS_DR_LID:
 		pkt->dlid = be16_to_cpu(ib_get_smp_direction(smp) ?
 					smp->dr_slid : smp->dr_dlid);
-		ibds_switch_originate(pkt);
+		ibds_switch_originate(sw, pkt);
 		break;
 	case IBDS_DR_LOCAL:
-		ibds_smp_local(pkt);
+		ibds_smp_local(sw, pkt);
 		break;
 	default:
-		ibds_mad_drop_bad(pkt);
+		ibds_mad_drop_bad(sw, pkt);
 	}
 }
 
-static void ibds_switch_smp(struct ibds_pkt *pkt)
+static void ibds_switch_smp(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
 	struct ib_smp *smp = (struct ib_smp *)pkt->data;
 
-	ibds_sw_count(smp);
+	ibds_sw_count(sw, smp);
 	if (smp->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE)
-		ibds_smp_directed(pkt);
+		ibds_smp_directed(sw, pkt);
 	else if (smp->mgmt_class == IB_MGMT_CLASS_SUBN_LID_ROUTED &&
 		 pkt->dlid != IBDS_LID_PERMISSIVE)
-		ibds_smp_local(pkt);
+		ibds_smp_local(sw, pkt);
 	else
-		ibds_mad_drop_bad(pkt);
+		ibds_mad_drop_bad(sw, pkt);
 }
 
 /* Refuse requests of a class without an agent here; IBA vol 1, 13.4.7. */
@@ -160,51 +161,52 @@ static bool ibds_gmp_refuse(struct ib_mad_hdr *hdr)
 }
 
 /* The only general service of the switch is performance management. */
-static bool ibds_gmp_answer(struct ib_pma_mad *mad)
+static bool ibds_gmp_answer(struct ibds_switch *sw, struct ib_pma_mad *mad)
 {
 	if (mad->mad_hdr.mgmt_class == IB_MGMT_CLASS_PERF_MGMT)
-		return ibds_switch_pma(mad);
+		return ibds_switch_pma(sw, mad);
 	return ibds_gmp_refuse(&mad->mad_hdr);
 }
 
-static void ibds_switch_gmp(struct ibds_pkt *pkt)
+static void ibds_switch_gmp(struct ibds_switch *sw, struct ibds_pkt *pkt)
 {
-	ibds_sw_count(gmp);
+	ibds_sw_count(sw, gmp);
 	if (pkt->dqpn != 1 || pkt->dlid == IBDS_LID_PERMISSIVE ||
-	    !ibds_gmp_answer((struct ib_pma_mad *)pkt->data)) {
-		ibds_sw_count(drop_class);
+	    !ibds_gmp_answer(sw, (struct ib_pma_mad *)pkt->data)) {
+		ibds_sw_count(sw, drop_class);
 		ibds_pkt_free(pkt);
 		return;
 	}
 	ibds_pkt_turn(pkt);
 	pkt->qkey = IB_QP1_QKEY;
-	ibds_switch_originate(pkt);
+	ibds_switch_originate(sw, pkt);
 }
 
 /**
- * ibds_switch_mad - handle a MAD that enters the switch
- * @pkt: MAD with in_port set; consumed
+ * ibds_switch_mad - handle a MAD that enters a switch
+ * @pkt: MAD with pkt->in set; consumed
  *
  * Context: work item of the delay line, RCU read side.
  */
 static void ibds_switch_mad(struct ibds_pkt *pkt)
 {
 	u8 need = pkt->dqpn ? IB_PORT_ARMED : IB_PORT_INIT;
-	u16 own = be16_to_cpu(ibds_sw.port[0].pi.lid);
+	struct ibds_switch *sw = pkt->in->sw;
+	u16 own = be16_to_cpu(sw->port[0].pi.lid);
 
-	if (READ_ONCE(ibds_sw.port[pkt->in_port].state) < need) {
-		ibds_sw_count(drop_port_down);
+	if (READ_ONCE(pkt->in->state) < need) {
+		ibds_sw_count(sw, drop_port_down);
 		ibds_pkt_free(pkt);
 	} else if (pkt->dlid != IBDS_LID_PERMISSIVE &&
 		   (!own || pkt->dlid != own)) {
-		ibds_mad_unicast(pkt);
+		ibds_mad_unicast(sw, pkt);
 	} else if (pkt->len != IBDS_MAD_SIZE) {
-		ibds_sw_count(drop_malformed);
+		ibds_sw_count(sw, drop_malformed);
 		ibds_pkt_free(pkt);
 	} else if (pkt->dqpn) {
-		ibds_switch_gmp(pkt);
+		ibds_switch_gmp(sw, pkt);
 	} else {
-		ibds_switch_smp(pkt);
+		ibds_switch_smp(sw, pkt);
 	}
 }
 
@@ -222,7 +224,7 @@ void ibds_pkt_due(struct ibds_pkt *pkt)
 		ibds_switch_mad(pkt);
 		return;
 	}
-	to = ibds_switch_peer(pkt->out_port);
+	to = rcu_dereference(pkt->out->peer);
 	if (to)
 		ibds_port_arrive(to, pkt);
 	ibds_pkt_free(pkt);

@@ -28,7 +28,7 @@ static_assert(sizeof(struct ib_mad_notice_attr) == IB_SMP_DATA_SIZE);
 static unsigned long ibds_trap_interval(struct ibds_traps *traps)
 {
 	u8 timeout = traps->port ? READ_ONCE(traps->port->subnet_timeout) :
-				   ibds_sw.port[0].pi.rereg_timeout & 0x1f;
+				   traps->sw->port[0].pi.rereg_timeout & 0x1f;
 
 	/* 4.096 us * 2^timeout, 17 s at most. */
 	return nsecs_to_jiffies(4096ULL << min_t(u8, timeout, 22)) + 1;
@@ -105,7 +105,7 @@ int ibds_traps_link_error(struct ibds_traps *traps, struct ibds_pma *pma,
 					       IB_NOTICE_PROD_SWITCH,
 		.issuer_lid = traps->port ?
 			cpu_to_be16(READ_ONCE(traps->port->lid)) :
-			ibds_sw.port[0].pi.lid,
+			traps->sw->port[0].pi.lid,
 	};
 	int counter;
 
@@ -163,6 +163,7 @@ static void ibds_trap_send(struct ibds_traps *traps,
 			   const struct ibds_trap *trap)
 {
 	struct ibds_port *port = traps->port;
+	struct ibds_switch *sw = traps->sw;
 	struct ibds_pkt *pkt;
 
 	pkt = ibds_pkt_alloc(IBDS_MAD_SIZE, GFP_KERNEL);
@@ -177,10 +178,10 @@ static void ibds_trap_send(struct ibds_traps *traps,
 		ibds_count(port, trap_tx);
 		ibds_mad_send(port, pkt);
 	} else {
-		pkt->dlid = be16_to_cpu(ibds_sw.port[0].pi.sm_lid);
-		pkt->sl = ibds_sw.port[0].pi.mtu_smsl & 0xf;
-		ibds_sw_count(traps);
-		ibds_switch_originate(pkt);
+		pkt->dlid = be16_to_cpu(sw->port[0].pi.sm_lid);
+		pkt->sl = sw->port[0].pi.mtu_smsl & 0xf;
+		ibds_sw_count(sw, traps);
+		ibds_switch_originate(sw, pkt);
 	}
 	rcu_read_unlock();
 }
@@ -204,7 +205,7 @@ static bool ibds_trap_take(struct ibds_traps *traps, int i,
 static bool ibds_traps_have_sm(struct ibds_traps *traps)
 {
 	return traps->port ? READ_ONCE(traps->port->sm_lid) :
-			     ibds_sw.port[0].pi.sm_lid != 0;
+			     traps->sw->port[0].pi.sm_lid != 0;
 }
 
 static void ibds_traps_work(struct work_struct *work)
@@ -231,15 +232,18 @@ static void ibds_traps_work(struct work_struct *work)
 /**
  * ibds_traps_init - prepare an agent's traps
  * @traps: agent
- * @port: its HCA port, NULL for the switch
+ * @port: its HCA port, NULL for a switch
+ * @sw: its switch, NULL for an HCA port
  */
-void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port)
+void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port,
+		     struct ibds_switch *sw)
 {
 	int i;
 
 	spin_lock_init(&traps->lock);
 	INIT_DELAYED_WORK(&traps->work, ibds_traps_work);
 	traps->port = port;
+	traps->sw = sw;
 	for (i = 0; i < IBDS_TRAP_SLOTS; i++)
 		traps->slot[i].quiet_until = jiffies;
 }

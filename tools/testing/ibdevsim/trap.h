@@ -4,7 +4,8 @@
 
 #include "fabric.h"
 
-void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port);
+void ibds_traps_init(struct ibds_traps *traps, struct ibds_port *port,
+		     struct ibds_switch *sw);
 void ibds_traps_exit(struct ibds_traps *traps);
 void ibds_traps_raise(struct ibds_traps *traps,
 		      const struct ib_mad_notice_attr *notice);

@@ -28,6 +28,8 @@ GROUPS = {
     "core": Group(20, 1, "what every change has to pass: make check"),
     "life": Group(30, slowness.DEBUG_RUNS, "life cycle, teardown, faults: DEBUG=1"),
     "fabric": Group(10, 1, "the simulated fabric itself"),
+    "routes": Group(15, 1, "fabrics of several switches, and OpenSM's routing "
+                    "engines"),
     "verbs": Group(15, 1, "programs and the kernel's protocols that use the "
                    "fabric's verbs"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
@@ -63,6 +65,7 @@ BY_PREFIX = {
     "events": ("core",),
     "events_device": ("core", "life"),
     "fabric": ("fabric",),
+    "fabric_routes": ("routes",),
     "faults": ("core", "life"),
     # The kernel of the core has no fault injection.
     "faults_memory": ("life",),
