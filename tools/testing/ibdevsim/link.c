@@ -299,17 +299,6 @@ void ibds_port_set_link(struct ibds_port *port, bool up)
 
 /* ---- cables --------------------------------------------------------------- */
 
-/**
- * ibds_cable_free - whether a switch port has no cable
- * @sp: switch port
- *
- * Context: ibds_bus_mutex is held.
- */
-bool ibds_cable_free(const struct ibds_sw_port *sp)
-{
-	return !rcu_access_pointer(sp->peer) && !rcu_access_pointer(sp->far);
-}
-
 /* A switch port counts from the moment that it gets its cable. */
 static void ibds_cable_count(struct ibds_sw_port *sp,
 			     const struct ibds_port *peer)
@@ -385,16 +374,17 @@ void ibds_cable_remove(struct ibds_sw_port *sp)
 		changed = ibds_link_drop(&link);
 		ibds_link_note(&link);
 	}
-	if (link.port)
+	if (link.port) {
 		RCU_INIT_POINTER(link.port->cable, NULL);
+		ibds_pma_rebase(&sp->pma, none);
+	}
 	if (link.far) {
 		RCU_INIT_POINTER(link.far->far, NULL);
-		ibds_pi_set_speed(&sp->pi, IB_WIDTH_12X, IB_SPEED_NDR);
-		ibds_pi_set_speed(&link.far->pi, IB_WIDTH_12X, IB_SPEED_NDR);
+		ibds_sw_port_speed(sp);
+		ibds_sw_port_speed(link.far);
 	}
 	RCU_INIT_POINTER(sp->peer, NULL);
 	RCU_INIT_POINTER(sp->far, NULL);
-	ibds_pma_rebase(&sp->pma, none);
 	spin_unlock_irqrestore(&ibds_link_lock, flags);
 	ibds_link_tell(&link, changed);
 	rcu_read_unlock();

@@ -10,7 +10,6 @@ void ibds_link_disable(struct ibds_sw_port *sp, bool disabled);
 void ibds_port_disable(struct ibds_port *port, bool disabled);
 void ibds_port_bounce(struct ibds_port *port);
 void ibds_port_set_link(struct ibds_port *port, bool up);
-bool ibds_cable_free(const struct ibds_sw_port *sp);
 void ibds_cable_hca(struct ibds_port *port, struct ibds_sw_port *sp);
 void ibds_cable_switches(struct ibds_sw_port *a, struct ibds_sw_port *b);
 void ibds_cable_remove(struct ibds_sw_port *sp);

@@ -56,6 +56,17 @@ struct ibds_sw_port *ibds_switch_port(struct ibds_switch *sw, u32 n)
 }
 
 /**
+ * ibds_cable_free - whether a switch port has no cable
+ * @sp: switch port
+ *
+ * Context: ibds_bus_mutex is held, or the answer may be an old one.
+ */
+bool ibds_cable_free(const struct ibds_sw_port *sp)
+{
+	return !rcu_access_pointer(sp->peer) && !rcu_access_pointer(sp->far);
+}
+
+/**
  * ibds_lft_lookup - look up a LID in a linear forwarding table
  * @sw: switch
  * @dlid: LID
@@ -377,6 +388,18 @@ struct ibds_port *ibds_slot_find(u32 id, u32 num)
 
 /* ---- setup and teardown ------------------------------------------------- */
 
+/**
+ * ibds_sw_port_speed - let a port that has no link have any width and speed
+ * @sp: switch port
+ *
+ * Context: ibds_link_lock is held, or the switch is a new one.
+ */
+void ibds_sw_port_speed(struct ibds_sw_port *sp)
+{
+	ibds_pi_set_speed(&sp->pi, IB_WIDTH_12X, IB_SPEED_NDR);
+	sp->pi.width_active = IB_WIDTH_4X;
+}
+
 static void ibds_sw_port_init(struct ibds_switch *sw, u32 n)
 {
 	struct ibds_sw_port *sp = &sw->port[n];
@@ -384,8 +407,7 @@ static void ibds_sw_port_init(struct ibds_switch *sw, u32 n)
 
 	sp->sw = sw;
 	sp->num = n;
-	ibds_pi_set_speed(pi, IB_WIDTH_12X, IB_SPEED_NDR);
-	pi->width_active = IB_WIDTH_4X;
+	ibds_sw_port_speed(sp);
 	pi->mtu_smsl = IB_MTU_4096 << 4;
 	pi->initreply_mtucap = IB_MTU_4096;
 	pi->vlcap_inittype = 4 << 4;
@@ -559,12 +581,6 @@ void ibds_switch_lft_show(struct seq_file *m, const struct ibds_switch *sw)
 			seq_printf(m, "%u %u\n", lid, ibds_lft_lookup(sw, lid));
 }
 
-/* Ports that data may pass: those with a cable. */
-static bool ibds_sw_port_used(const struct ibds_sw_port *sp)
-{
-	return rcu_access_pointer(sp->peer) || rcu_access_pointer(sp->far);
-}
-
 /**
  * ibds_switch_sl2vl_show - print the SL to VL tables of ports that have a cable
  * @m: file to print to: input port (0: the switch itself), output port, and the
@@ -576,12 +592,12 @@ void ibds_switch_sl2vl_show(struct seq_file *m, const struct ibds_switch *sw)
 	u32 in, out, i;
 
 	for (in = 0; in <= sw->ports; in++) {
-		if (in && !ibds_sw_port_used(&sw->port[in]))
+		if (in && ibds_cable_free(&sw->port[in]))
 			continue;
 		for (out = 1; out <= sw->ports; out++) {
 			const u8 *vl = sw->sl2vl[in * (sw->ports + 1) + out];
 
-			if (!ibds_sw_port_used(&sw->port[out]))
+			if (ibds_cable_free(&sw->port[out]))
 				continue;
 			seq_printf(m, "%u %u", in, out);
 			for (i = 0; i < sizeof(*sw->sl2vl); i++)

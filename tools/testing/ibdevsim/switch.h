@@ -64,6 +64,8 @@ void ibds_switch_mft_show(struct seq_file *m, const struct ibds_switch *sw);
 void ibds_switch_counters_show(struct seq_file *m,
 			       const struct ibds_switch *sw);
 struct ibds_sw_port *ibds_switch_port(struct ibds_switch *sw, u32 n);
+bool ibds_cable_free(const struct ibds_sw_port *sp);
+void ibds_sw_port_speed(struct ibds_sw_port *sp);
 u8 ibds_lft_lookup(const struct ibds_switch *sw, u16 dlid);
 int ibds_slot_take(struct ibds_port *port);
 void ibds_slot_give(struct ibds_port *port);
