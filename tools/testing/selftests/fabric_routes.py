@@ -117,7 +117,7 @@ def routed_by(shape, engine, **conf):
     defer(sm.stop)
     put(LOG, "")
     sm.spawn(port(0), conf={"routing_engine": engine, "sweep_interval": 2,
-                            "no_fallback_routing_engine": "TRUE", **conf})
+                            **conf})
     wait_until(lambda: engine_used(LOG), 60, "routes")
     ksft_eq(engine_used(LOG), engine)
     return settled(shape, engine)

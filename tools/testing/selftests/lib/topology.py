@@ -105,10 +105,9 @@ class Shape:
         return {number for number in map(self.net.ids.get, self.net.switches)
                 if os.path.exists(f"{DEBUGFS}/switch{number}")}
 
-    def pairs(self, but=0):
-        """Pairs of ports, but for so many that are cut off."""
-        count = len(self.ports) - but
-        return count * (count - 1)
+    def pairs(self):
+        """Pairs of ports, each way."""
+        return len(self.ports) * (len(self.ports) - 1)
 
 
 def routes():
