@@ -65,6 +65,16 @@ class House:
     def room(self, name):
         return self.house.room(self.paths[name])
 
+    def rarely_called(self, steps):
+        """Functions of the driver that have a symbol, are not on the page, and
+        are called by one that is and does not end the way."""
+        return {str(use.target.name) for use in self.house.program.calls()
+                if use.target.kind == "function" and not use.target.static
+                and use.target.path.endswith(".c")
+                and use.target.name not in steps
+                and use.user.name in steps and not steps[use.user.name].ends
+                and self.room(use.target.name) not in PURE}
+
     def may_call(self, one, other):
         """May function @one call @other: down, or up as an event?"""
         rooms = self.room(one), self.room(other)
@@ -160,6 +170,8 @@ def test_page():
     ksft_ge(len(steps), 60, "functions on the page")
     ksft_eq([step for step in steps.values()
              if house.paths.get(step.name) != step.path], [], "are elsewhere")
+    # A trace shows them only if it happened meanwhile.
+    ksft_eq(sorted(house.rarely_called(steps)), [], "not on the page")
 
 
 @timeout(90)
