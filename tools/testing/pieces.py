@@ -51,7 +51,9 @@ class Outcome:
         self.cut = False        # its time was up
         self.seconds = 0.0
         self.counted = False
+        self.bad = []           # what failed, as it was printed
         self._cases = [0, 0, 0]
+        self._why = ""
 
     def feed(self, line):
         """A line of its output: counts, or a case as long as there are none."""
@@ -69,10 +71,16 @@ class Outcome:
         found = BUILD.match(line)
         if found:
             self._cases[found.group(1) != "clean"] += 1
+            if found.group(1) != "clean" and line not in self.bad:
+                self.bad.append(line)
         found = CASE.match(line)
         if found:
             self._cases[1 if found.group(1) != "ok" else
                         2 if found.group(2) else 0] += 1
+            if found.group(1) != "ok":
+                self.bad.append(f"{line}: {self._why}")
+        # The last line before a case that failed says what it found.
+        self._why = line.lstrip("# ")
 
     def _count(self, passed, failed, skipped):
         self.passed, self.failed, self.skipped = passed, failed, skipped
