@@ -631,7 +631,7 @@ void ibds_debugfs_del(struct ibds_dev *dev)
 void ibds_debugfs_add_switch(struct ibds_switch *sw)
 {
 	const struct ibds_knob of = { .sw = sw };
-	char name[16] = "switch";
+	char name[sizeof("switch4294967295")] = "switch";
 
 	if (sw->id)
 		snprintf(name, sizeof(name), "switch%u", sw->id);
