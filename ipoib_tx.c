@@ -355,7 +355,6 @@ void ipoib_txq_release(struct ipoib_txq *txq)
 {
 	timer_delete_sync(&txq->timer);
 	ipoib_tx_ring_free(&txq->ring);
-	kfree(txq->chain);
 	kfree(txq->rc);
 	/* ipoib_rx_is_own() may still look at it. */
 	kfree_rcu(txq, rcu);
@@ -387,9 +386,7 @@ struct ipoib_txq *ipoib_txq_alloc(struct ipoib_dev *dev,
 	/* BQL alone would learn that one or two packets are enough. */
 	netdev_queue_set_dql_min_limit(txq->nq, IPOIB_TX_ARM * IPOIB_RX_HEAD);
 	timer_setup(&txq->timer, ipoib_txq_timer, 0);
-	txq->chain = kzalloc_objs(*txq->chain, IPOIB_POST_BATCH);
-	if (!txq->chain ||
-	    ipoib_tx_ring_alloc(&txq->ring, dev->port->ca, size)) {
+	if (ipoib_tx_ring_alloc(&txq->ring, dev->port->ca, size)) {
 		ipoib_txq_release(txq);
 		return NULL;
 	}

@@ -115,8 +115,7 @@ struct ipoib_rc_chain {
  * @qpn: number of its QP
  * @nq: the stack's queue
  * @ring: packets
- * @chain: requests not yet posted, linked when the queue is created
- * @chained: number of these requests
+ * @chained: number of requests in @chain
  * @urgent: since the last post a packet was queued whose socket runs out of
  *	buffer space, see ipoib_tx_owner_short()
  * @rc: requests not yet posted on a connection, NULL before connected mode
@@ -137,6 +136,7 @@ struct ipoib_rc_chain {
  * @bql_bytes: @rc_bytes completed to BQL
  * @done: counters written at completion
  * @rcu: frees it
+ * @chain: requests not yet posted, linked when the queue is created
  */
 struct ipoib_txq {
 	struct ipoib_qp qp;
@@ -145,7 +145,6 @@ struct ipoib_txq {
 	u32 qpn;
 	struct netdev_queue *nq;
 	struct ipoib_tx_ring ring;
-	struct ipoib_tx_wr *chain;
 	u32 chained;
 	bool urgent;
 	struct ipoib_rc_chain *rc;
@@ -181,6 +180,7 @@ struct ipoib_txq {
 		u64 errors;
 	} done;
 	struct rcu_head rcu;
+	struct ipoib_tx_wr chain[IPOIB_POST_BATCH];
 };
 
 /**
