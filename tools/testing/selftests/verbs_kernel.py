@@ -5,9 +5,9 @@ import glob
 import hashlib
 import os
 
-from lib import (cmd, defer, ends, exists, ip, ksft_eq, ksft_ge, ksft_in,
-                 need_modules, port, read, slow, timeout, wait_until, write)
-from lib.ipoib import iface_of
+from lib import (cmd, defer, ends, exists, ksft_eq, ksft_in, need_modules,
+                 port, read, slow, timeout, wait_until, write)
+from lib.one_net import Crossed, OneNet
 
 BOOT = {"hcas": 2, "needs": "verbs-tools", "mem": 2048, "seconds": 90}
 GROUPS = ("verbs",)
@@ -68,20 +68,6 @@ def inside(host, *args, **how):
     with "ip netns exec".
     """
     return cmd(["nsenter", f"--net=/run/netns/{host.ns.name}", *args], **how)
-
-
-class Crossed:
-    """Bytes that a port received on connections since this was made."""
-
-    def __init__(self, *ports):
-        self.ports = ports
-        self.before = [p.counters() for p in ports]
-
-    def check(self, least):
-        for p, old in zip(self.ports, self.before):
-            ksft_ge(p.counter("rx_bytes") - old["rx_bytes"], least, str(p))
-            ksft_ge(p.counter("rx_rc_packets") - old["rx_rc_packets"],
-                    least // 4096, f"{p}: packets of RC")
 
 
 def file_system(device, megabytes, ports):
@@ -157,52 +143,6 @@ def block_device(vendor):
             name = f"/dev/{os.path.basename(path)}"
             return name if exists(name) else None
     return None
-
-
-class OneNet:
-    """
-    Two hosts in the first network, whose protocols know no other one.  By
-    rules that come before the table "local", packets between their addresses
-    leave by one port and enter by the other; else they would stay in the host.
-    """
-
-    def __init__(self):
-        pair = ends()
-        pair.drop()
-        self.names = [iface_of(end.port)[1] for end in pair]
-        self.addresses = ["10.7.0.1", "10.7.0.2"]
-        first, second = self.names
-        for name, address in zip(self.names, self.addresses):
-            ip(f"addr add {address}/24 dev {name}")
-            defer(ip, f"addr flush dev {name}")
-            ip(f"link set {name} up")
-            self._sysctl(name, "accept_local", 1)
-            self._sysctl(name, "rp_filter", 0)
-        self._sysctl("all", "rp_filter", 0)
-        self._sysctl("all", "arp_ignore", 1)
-        self._way(first, *self.addresses, 71)
-        self._way(second, *reversed(self.addresses), 72)
-        ip("rule add pref 100 lookup local")
-        ip("rule del pref 0")
-        defer(ip, "rule del pref 100")
-        defer(ip, "rule add pref 0 lookup local")
-        wait_until(lambda: cmd(["ping", "-c", "1", "-W", "1", "-I",
-                                *self.addresses], fail=False).ret == 0, 20,
-                   "a reply")
-
-    @staticmethod
-    def _sysctl(name, what, value):
-        path = f"/proc/sys/net/ipv4/conf/{name}/{what}"
-        defer(write, path, read(path))
-        write(path, value)
-
-    @staticmethod
-    def _way(name, source, target, table):
-        ip(f"route add {target} dev {name} src {source} table {table}")
-        for pref, which in ((table, f"iif lo from {source}"),
-                            (table + 10, f"oif {name}")):
-            ip(f"rule add pref {pref} {which} to {target} lookup {table}")
-            defer(ip, f"rule del pref {pref}")
 
 
 @timeout(240)
