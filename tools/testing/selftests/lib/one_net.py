@@ -25,12 +25,15 @@ class OneNet:
     Two hosts in the first network, whose protocols know no other one.  By
     rules that come before the table "local", packets between their addresses
     leave by one port and enter by the other; else they would stay in the host.
+    The interfaces @names are used, or those of two ports of the fabric.
     """
 
-    def __init__(self):
-        pair = ends()
-        pair.drop()
-        self.names = [iface_of(end.port)[1] for end in pair]
+    def __init__(self, names=None):
+        if not names:
+            pair = ends()
+            pair.drop()
+            names = [iface_of(end.port)[1] for end in pair]
+        self.names = names
         self.addresses = ["10.7.0.1", "10.7.0.2"]
         first, second = self.names
         for name, address in zip(self.names, self.addresses):
