@@ -3,7 +3,6 @@
 
 import math
 import re
-import statistics
 
 from lib import (Failed, bkg, cmd, defer, exists, ip, ksft_eq, ksft_ge, ksft_pr,
                  slow, timeout, wait_until)
@@ -80,7 +79,9 @@ def test_faster():
             ours.append(figure(["ibdevsim0", "ibdevsim1"], load))
             theirs.append(figure(others, load, ("-x", "1")))
         unit = load[3]
-        ours, theirs = statistics.median(ours), statistics.median(theirs)
+        # The host's other work makes them worse, never better.
+        best = min if unit == "us" else max
+        ours, theirs = best(ours), best(theirs)
         ratio = theirs / ours if unit == "us" else ours / theirs
         ksft_pr(f"{load[0]}: {ours:.1f} {unit}, rxe {theirs:.1f} {unit}: "
                 f"{ratio:.2f} times as fast")
