@@ -104,9 +104,9 @@ struct ipoib_rc_chain {
 /**
  * struct ipoib_txq - a transmit queue
  *
- * The first part is written under the netdev queue's TX lock, the second by the
- * channel's NAPI; @tail and the BQL counters also by the owner once the QP is
- * down.
+ * The first part and @chain are written under the netdev queue's TX lock, the
+ * part between by the channel's NAPI; @tail and the BQL counters also by the
+ * owner once the QP is down.
  *
  * @qp: QP it posts to.  That of the first queue is the interface's: it has the
  *	QPN that peers know and receives; the others only send
@@ -180,7 +180,8 @@ struct ipoib_txq {
 		u64 errors;
 	} done;
 	struct rcu_head rcu;
-	struct ipoib_tx_wr chain[IPOIB_POST_BATCH];
+
+	struct ipoib_tx_wr chain[IPOIB_POST_BATCH] ____cacheline_aligned_in_smp;
 };
 
 /**
