@@ -4,12 +4,16 @@
 import glob
 import hashlib
 import os
+import re
 
-from lib import (cmd, defer, ends, exists, ksft_eq, ksft_in, need_modules,
-                 port, read, slow, timeout, wait_until, write)
-from lib.one_net import Crossed, OneNet
+from lib import (Stream, cmd, defer, ends, exists, ksft_eq, ksft_in, ksft_le,
+                 ksft_pr, need_modules, port, read, slow, timeout, wait_until,
+                 write)
+from lib.fabric import Crossed
+from lib.one_net import OneNet
+from lib.trouble import Trouble
 
-BOOT = {"hcas": 2, "needs": "verbs-tools", "mem": 2048, "seconds": 90}
+BOOT = {"hcas": 2, "needs": "verbs-tools", "mem": 2048, "seconds": 110}
 GROUPS = ("verbs",)
 
 CONFIGFS = "/sys/kernel/config"
@@ -70,9 +74,37 @@ def inside(host, *args, **how):
     return cmd(["nsenter", f"--net=/run/netns/{host.ns.name}", *args], **how)
 
 
-def file_system(device, megabytes, ports):
+def available():
+    """MiB of memory that can be had."""
+    found = re.search(r"MemAvailable: *(\d+)", read("/proc/meminfo"))
+    return int(found.group(1)) >> 10
+
+
+def little_memory(left):
+    """All but so many MiB are taken, by a file that cannot be swapped out."""
+    where = "/run/hog"
+    os.makedirs(where, exist_ok=True)
+    cmd(["mount", "-t", "tmpfs", "-o", "size=100%", "hog", where])
+    hog = defer(cmd, ["umount", where])
+    with open(f"{where}/hog", "wb") as file:
+        while available() > left:
+            file.write(bytes(MIB))
+    return hog
+
+
+def trouble(where, stream):
+    """fio that verifies, while cables are pulled and the SM changes."""
+    rounds = Trouble(port(0), port(1), stream).beside(lambda: cmd(
+        ["fio", "--name=trouble", f"--directory={where}", "--size=4M",
+         "--rw=randwrite", "--bsrange=512-128k", "--verify=crc32c",
+         "--ioengine=psync", "--direct=1", "--end_fsync=1"],
+        timeout=slow(120)))
+    ksft_pr(f"{rounds} rounds of fio")
+
+
+def file_system(device, megabytes, stream):
     """A file system on a device of the fabric, and fio that verifies."""
-    start = Crossed(*ports)
+    start = Crossed()
     cmd(["mkfs.ext4", "-q", "-F", device], timeout=slow(60))
     where = "/run/mnt"
     os.makedirs(where, exist_ok=True)
@@ -83,6 +115,7 @@ def file_system(device, megabytes, ports):
          "--rw=randrw", "--bsrange=512-128k", "--verify=crc32c",
          "--ioengine=psync", "--numjobs=2", "--fsync=16", "--end_fsync=1",
          "--group_reporting"], timeout=slow(120))
+    trouble(where, stream)
     mounted.exec()
     write("/proc/sys/vm/drop_caches", "3")
     cmd(["mount", "-o", "ro", device, where])
@@ -111,7 +144,8 @@ def test_srp():
     """SRP: a disk of one port, a file system on it at the other one."""
     # By default the node GUID, but the CM keeps 0x02... for itself.
     need_modules(f"ib_srpt srpt_service_guid={SERVICE:#x}", "ib_srp", "sd_mod")
-    target, initiator = port(0), port(1)
+    pair = ends()
+    target, initiator = pair.a.port, pair.b.port
     disk = ramdisk(64)
     if not exists(f"{CONFIGFS}/target/srpt"):
         make(f"{CONFIGFS}/target/srpt")
@@ -133,7 +167,7 @@ def test_srp():
                        5, "a remote port")[0]
     defer(write, f"{rport}/delete", "1")
     device = wait_until(lambda: block_device("LIO-ORG"), 10, "a disk")
-    file_system(device, 16, [target, initiator])
+    file_system(device, 16, Stream(pair.a, pair.b, rate=MIB))
 
 
 def block_device(vendor):
@@ -166,7 +200,7 @@ def test_nvme():
     defer(write, f"{controller}/delete_controller", "1")
     device = f"/dev/{os.path.basename(controller)}n1"
     wait_until(lambda: exists(device), 10, "a disk")
-    file_system(device, 16, [port(0), port(1)])
+    file_system(device, 16, net.stream(rate=MIB))
 
 
 @timeout(240)
@@ -202,11 +236,15 @@ def test_nfs():
     inside(pair.a, *mount, timeout=slow(30))
     mounted = defer(cmd, ["umount", "-l", where])
     ksft_in("proto=rdma", read("/proc/mounts"))
+    hog = little_memory(128)
     digests = tree(where, 32)
+    trouble(where, Stream(pair.a, pair.b, rate=MIB))
     mounted.exec()
     ksft_eq(digests_of(export), digests, "at the server")
     write("/proc/sys/vm/drop_caches", "3")
     inside(pair.a, *mount, timeout=slow(30))
     defer(cmd, ["umount", "-l", where])
     ksft_eq(digests_of(where), digests, "read back")
+    ksft_le(available(), 192, "MiB of memory")
+    hog.exec()
     start.check(32 * MIB)

@@ -9,13 +9,12 @@ from lib import (bkg, cmd, defer, ends, hca, ip, ksft_eq, ksft_gt, ksft_in,
                  ksft_le, ksft_ne, ksft_true, now, port, slow, timeout,
                  wait_until)
 from lib.ipoib import drop_all
+from lib.perftest import PORT, both, listening
 from lib.uverbs import objects
 
 BOOT = {"hcas": 3, "fabric": "provider=hfi1", "needs": "verbs-tools",
         "mem": 1536, "group": "netns", "seconds": 60}
 GROUPS = ("verbs",)
-
-PINGPONG = 18515
 
 
 def in_ns(name):
@@ -30,20 +29,12 @@ def visible(name=None):
     return {row["ifname"] for row in shown}
 
 
-def listening(name):
-    """The server of a pingpong waits in a namespace."""
-    return cmd([*in_ns(name), "ss", "-Hlnt",
-                f"sport = :{PINGPONG}"]).stdout.strip()
-
-
 def pingpong(first, second, address, count=500):
     """ibv_rc_pingpong from the second host, (namespace, HCA), to the first."""
-    words = ["ibv_rc_pingpong", "-n", count, "-c"]
-    server = [*in_ns(first[0]), *words, "-d", first[1]]
-    with bkg([str(w) for w in server], exit_wait=True, fail=True):
-        wait_until(lambda: listening(first[0]), 10, "a server")
-        text = cmd([*in_ns(second[0]), *words, "-d", second[1], address],
-                   timeout=slow(30)).stdout
+    words = ["ibv_rc_pingpong", "-n", str(count), "-c"]
+    text = both([*words, "-d", first[1]],
+                [*in_ns(second[0]), *words, "-d", second[1], address],
+                before=in_ns(first[0]))
     ksft_in(f"{count} iters in", text)
 
 
@@ -176,7 +167,7 @@ def test_moved_in_use():
     first, second = exclusive()
     words = ["ibv_rc_pingpong", "-n", "100000000"]
     with bkg([*in_ns(first.name), *words, "-d", first.hca.name]) as server:
-        wait_until(lambda: listening(first.name), 10, "a server")
+        wait_until(lambda: listening(PORT, in_ns(first.name)), 10, "a server")
         with bkg([*in_ns(second.name), *words, "-d", second.hca.name,
                   first.address]) as client:
             before = second.hca.port().counter("rx_rc_packets")

@@ -19,7 +19,8 @@ import zlib
 from lib import (Skip, cmd, defer, exists, ksft_eq, ksft_lt, ksft_pr,
                  ksft_true, now, port, slow, timeout,
                  wait_until)
-from lib.one_net import Crossed, OneNet
+from lib.fabric import Crossed
+from lib.one_net import OneNet
 
 BOOT = {"hcas": 2, "needs": "verbs-tools", "mem": 1024, "seconds": 60}
 GROUPS = ("verbs",)

@@ -2,11 +2,11 @@
 """The fabric next to rxe, the kernel's RoCE in software, over veth."""
 
 import math
-import re
 
-from lib import (Failed, bkg, cmd, defer, exists, ip, ksft_eq, ksft_ge, ksft_pr,
-                 slow, timeout, wait_until)
+from lib import (Failed, cmd, defer, exists, ip, ksft_eq, ksft_ge, ksft_pr,
+                 timeout, wait_until)
 from lib.one_net import OneNet
+from lib.perftest import perftest
 
 BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
         "mem": 1536, "seconds": 120}
@@ -47,26 +47,13 @@ def figure(devices, load, more=()):
     may fail to tell the clock's rate, and prints "inf": that is no figure.
     """
     for _ in range(CLOCK_TRIES):
-        found = measure(devices, load, more)
+        rows = perftest(load[0], devices, *load[1], *more)
+        ksft_eq(len(rows), 1, load[0])
+        found = rows[0][load[2]]
         if math.isfinite(found):
             return found
         ksft_pr(f"{load[0]} could not tell the clock's rate")
     raise Failed("perftest cannot tell the clock's rate")
-
-
-def measure(devices, load, more):
-    """The figure in its output."""
-    program, words, column, _ = load
-    common = [program, "-F", "-p", "18600", *words, *more]
-    with bkg([*common, "-d", devices[0]], exit_wait=True, fail=True) as server:
-        wait_until(lambda: server.proc.poll() is not None or
-                   cmd(["ss", "-Hlnt", "sport = :18600"]).stdout.strip(), 10,
-                   "a server")
-        text = cmd([*common, "-d", devices[1], "localhost"],
-                   timeout=slow(60)).stdout
-    row = re.findall(r"^ *\d+ +\d+ +(?:[\d.]+|inf) .*$", text, re.M)
-    ksft_eq(len(row), 1, text[-500:])
-    return float(row[0].split()[column])
 
 
 @timeout(400)

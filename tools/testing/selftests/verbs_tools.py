@@ -7,46 +7,15 @@ import re
 from lib import (Stream, bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_not_in, ksft_pr, ksft_true, ping_ok,
                  port, slow, sm, timeout, wait_until)
+from lib.fabric import Crossed
+from lib.perftest import PORT, both, listening, perftest
 from lib.uverbs import objects
 
 BOOT = {"hcas": 2, "fabric": "provider=hfi1", "needs": "verbs-tools",
         "mem": 1536, "seconds": 110}
 GROUPS = ("verbs",)
 
-FIRST, SECOND = "ibdevsim0", "ibdevsim1"
-
-
-class Crossed:
-    """Bytes and packets that reached the ports since this was made."""
-
-    def __init__(self):
-        self.before = [p.counters() for p in self._ports()]
-
-    @staticmethod
-    def _ports():
-        return [port(0), port(1)]
-
-    def rc_packets(self):
-        return [p.counter("rx_rc_packets") - b["rx_rc_packets"]
-                for p, b in zip(self._ports(), self.before)]
-
-    def bytes(self):
-        return [p.counter("rx_bytes") - b["rx_bytes"]
-                for p, b in zip(self._ports(), self.before)]
-
-
-def listening(number):
-    """Somebody listens on a TCP port."""
-    return cmd(["ss", "-Hlnt", f"sport = :{number}"]).stdout.strip()
-
-
-def both(server, client, number=18515, limit=30):
-    """A server on the first HCA, a client on the second; the client's text."""
-    with bkg(server, exit_wait=True, fail=True) as proc:
-        wait_until(lambda: proc.proc.poll() is not None or listening(number),
-                   10, "a server")
-        text = cmd(client, timeout=slow(limit)).stdout
-    return text
+DEVICES = FIRST, SECOND = "ibdevsim0", "ibdevsim1"
 
 
 def pingpong(program, *words, size=4096, count=1000):
@@ -94,25 +63,12 @@ PERFTEST = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat",
             "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat")
 
 
-def perftest(program, *words, limit=60):
-    """One of perftest's programs; rows of its table as numbers."""
-    common = [program, "-F", *words]
-    text = both([*common, "-d", FIRST],
-                [*common, "-d", SECOND, "localhost"], limit=limit)
-    # On a busy host it may fail to tell the clock's rate, and prints "inf".
-    rows = [[float(word) for word in line.split()]
-            for line in text.splitlines()
-            if re.fullmatch(r"(\s*(-?[\d.]+|-?nan|inf))+\s*", line)]
-    ksft_gt(len(rows), 0, f"{program}: {text[-500:]}")
-    return rows
-
-
 @timeout(300)
 def test_perftest():
     """perftest's programs for RC, each with its own operation."""
     for program in PERFTEST:
         size = [] if "atomic" in program else ["-s", "8192"]
-        row = perftest(program, "-n", "500", *size)[0]
+        row = perftest(program, DEVICES, "-n", "500", *size)[0]
         ksft_pr(program, row)
         ksft_eq(row[1], 500, f"{program}: iterations")
 
@@ -122,16 +78,16 @@ def test_perftest_sizes():
     """Messages up to 4 MiB, whose data are moved segment by segment."""
     for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
         for size in (2, 65536, 1 << 22):
-            perftest(program, "-n", "20", "-s", str(size))
+            perftest(program, DEVICES, "-n", "20", "-s", str(size))
 
 
 @timeout(120)
 def test_perftest_ways():
     """Events, several QPs, both directions, UD, rdma_cm's addresses."""
-    perftest("ib_write_bw", "-n", "200", "-q", "4", "-b")
-    perftest("ib_send_lat", "-n", "200", "-e")
-    perftest("ib_send_bw", "-n", "200", "-c", "UD", "-s", "2048")
-    perftest("ib_send_bw", "-n", "200", "--use-srq", "-q", "4")
+    perftest("ib_write_bw", DEVICES, "-n", "200", "-q", "4", "-b")
+    perftest("ib_send_lat", DEVICES, "-n", "200", "-e")
+    perftest("ib_send_bw", DEVICES, "-n", "200", "-c", "UD", "-s", "2048")
+    perftest("ib_send_bw", DEVICES, "-n", "200", "--use-srq", "-q", "4")
 
 
 def test_qperf():
@@ -293,7 +249,7 @@ def test_beside_traffic():
     client = ["ib_write_bw", "-F", "-D", "5", "-u", "18", "-d", SECOND,
               "localhost"]
     with bkg(server, exit_wait=True, fail=True):
-        wait_until(lambda: listening(18515), 10, "a server")
+        wait_until(lambda: listening(PORT), 10, "a server")
         with bkg(client, exit_wait=True, fail=True) as proc:
             wait_until(lambda: hca(0).data_qps("RC"), 10, "a QP")
             ping_ok(pair.a.ns, pair.b.v4, count=20)
@@ -315,7 +271,7 @@ def test_sm_failover():
     stream = Stream(pair.a, pair.b, rate=4 << 20)
     words = ["ib_write_bw", "-F", "-D", "20", "-u", "18"]
     with bkg([*words, "-d", FIRST], exit_wait=True, fail=True):
-        wait_until(lambda: listening(18515), 10, "a server")
+        wait_until(lambda: listening(PORT), 10, "a server")
         with bkg([*words, "-d", SECOND, "localhost"], exit_wait=True,
                  fail=True) as proc:
             wait_until(lambda: hca(0).data_qps("RC"), 10, "a QP")

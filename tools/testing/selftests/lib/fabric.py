@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from .ksft import Failed, Skip, defer, ksft_eq, ksft_pr
+from .ksft import Failed, Skip, defer, ksft_eq, ksft_ge, ksft_pr
 from .utils import (cmd, exists, pids_of, read, read_int, slow,
                     wait_until, write)
 
@@ -266,6 +266,27 @@ class Fabric:
         for each in new.ports():
             each.wait_active()
         return new
+
+
+class Crossed:
+    """What ports (by default those of two HCAs) received since this was made."""
+
+    def __init__(self, *ports):
+        self.ports = ports or (port(0), port(1))
+        self.before = [p.counters() for p in self.ports]
+
+    def _more(self, name):
+        return [p.counter(name) - old[name]
+                for p, old in zip(self.ports, self.before)]
+
+    def bytes(self):
+        return self._more("rx_bytes")
+
+    def check(self, least):
+        """At least so many bytes, on connections."""
+        ksft_ge(min(self._more("rx_bytes")), least, "bytes at a port")
+        ksft_ge(min(self._more("rx_rc_packets")), least // 4096,
+                "packets of RC at a port")
 
 
 class Sm:

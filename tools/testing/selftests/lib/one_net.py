@@ -2,22 +2,10 @@
 """For protocols of the kernel that know the first network only."""
 
 from .ipoib import ends, iface_of
-from .ksft import defer, ksft_ge
+from .ksft import defer
+from .netns import ROOT
+from .traffic import Stream
 from .utils import cmd, ip, read, wait_until, write
-
-
-class Crossed:
-    """Bytes that a port received on connections since this was made."""
-
-    def __init__(self, *ports):
-        self.ports = ports
-        self.before = [p.counters() for p in ports]
-
-    def check(self, least):
-        for p, old in zip(self.ports, self.before):
-            ksft_ge(p.counter("rx_bytes") - old["rx_bytes"], least, str(p))
-            ksft_ge(p.counter("rx_rc_packets") - old["rx_rc_packets"],
-                    least // 4096, f"{p}: packets of RC")
 
 
 class OneNet:
@@ -53,6 +41,11 @@ class OneNet:
         wait_until(lambda: cmd(["ping", "-c", "1", "-W", "1", "-I",
                                 *self.addresses], fail=False).ret == 0, 20,
                    "a reply")
+
+    def stream(self, **how):
+        """A Stream from the first host to the second one."""
+        return Stream(None, None, self.addresses[1], src_ns=ROOT, dst_ns=ROOT,
+                      source=self.addresses[0], **how)
 
     @staticmethod
     def _sysctl(name, what, value):

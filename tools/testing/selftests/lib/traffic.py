@@ -143,7 +143,7 @@ class Stream:
 
     def __init__(self, src, dst, address=None, total=None, rate=None,
                  src_ns=None, dst_ns=None, sndbuf=None, mss=None,
-                 connect_limit=None):
+                 connect_limit=None, source=None):
         self.src_ns = src_ns or src.ns
         self.dst_ns = dst_ns or dst.ns
         self.address = address or dst.v4
@@ -167,6 +167,8 @@ class Stream:
         if sndbuf:
             self.tx.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, sndbuf)
         self.tx.settimeout(connect_limit or slow(10))
+        if source:
+            self.tx.bind(_addr(source, 0))
         try:
             self.tx.connect(_addr(self.address, port))
             listener.settimeout(slow(10))
