@@ -55,9 +55,23 @@ static void ibds_cq_interrupt(struct ibds_cq *cq)
 	cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
+static void ibds_cq_soft(struct tasklet_struct *soft)
+{
+	ibds_cq_interrupt(container_of(soft, struct ibds_cq, soft));
+}
+
+/* In hard interrupt context */
+static void ibds_cq_irq(struct ibds_cq *cq)
+{
+	if (unlikely(cq->comp_ctx == IBDS_COMP_SOFTIRQ))
+		tasklet_schedule(&cq->soft);
+	else
+		ibds_cq_interrupt(cq);
+}
+
 static void ibds_cq_irq_work(struct irq_work *work)
 {
-	ibds_cq_interrupt(container_of(work, struct ibds_cq, irq_work));
+	ibds_cq_irq(container_of(work, struct ibds_cq, irq_work));
 }
 
 static void ibds_cq_ipi(void *info)
@@ -69,35 +83,11 @@ static void ibds_cq_ipi(void *info)
 	atomic_set_release(&cq->irq_pending, 0);
 	/* An idle CPU may run its queue before the interrupt arrives. */
 	if (likely(in_hardirq()))
-		ibds_cq_interrupt(cq);
+		ibds_cq_irq(cq);
 	else
 		irq_work_queue(&cq->irq_work);
 	/* The last access; ibds_cq_quiesce() waits for it. */
 	atomic_dec_return_release(&cq->irq_running);
-}
-
-static void ibds_cq_soft_irq_work(struct irq_work *work)
-{
-	tasklet_schedule(&container_of(work, struct ibds_cq, irq_work)->soft);
-}
-
-static void ibds_cq_soft_ipi(void *info)
-{
-	struct ibds_cq *cq = info;
-
-	/* As in ibds_cq_ipi() */
-	atomic_inc(&cq->irq_running);
-	atomic_set_release(&cq->irq_pending, 0);
-	if (likely(in_hardirq()))
-		tasklet_schedule(&cq->soft);
-	else
-		irq_work_queue(&cq->irq_work);
-	atomic_dec_return_release(&cq->irq_running);
-}
-
-static void ibds_cq_soft(struct tasklet_struct *soft)
-{
-	ibds_cq_interrupt(container_of(soft, struct ibds_cq, soft));
 }
 
 /* Users expect bottom halves to be disabled here, too. */
@@ -111,7 +101,7 @@ static void ibds_cq_comp_work(struct work_struct *work)
 /* Interrupts are disabled. */
 static void ibds_cq_raise(struct ibds_cq *cq)
 {
-	if (unlikely(cq->in_work)) {
+	if (unlikely(cq->comp_ctx == IBDS_COMP_WORK)) {
 		queue_work_on(cq->cpu, ibds_datapath_wq, &cq->comp);
 		return;
 	}
@@ -452,18 +442,14 @@ int ibds_resize_cq(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 
 static void ibds_cq_set_context(struct ibds_cq *cq, enum ibds_comp_ctx ctx)
 {
-	bool soft = ctx == IBDS_COMP_SOFTIRQ;
-	void (*work)(struct irq_work *work) = soft ? ibds_cq_soft_irq_work :
-						     ibds_cq_irq_work;
-
 	/* uverbs takes locks that hard interrupts must not take on PREEMPT_RT. */
 	if (cq->user)
-		cq->irq_work = IRQ_WORK_INIT(work);
+		cq->irq_work = IRQ_WORK_INIT(ibds_cq_irq_work);
 	else
-		cq->irq_work = IRQ_WORK_INIT_HARD(work);
-	INIT_CSD(&cq->csd, soft ? ibds_cq_soft_ipi : ibds_cq_ipi, cq);
+		cq->irq_work = IRQ_WORK_INIT_HARD(ibds_cq_irq_work);
+	INIT_CSD(&cq->csd, ibds_cq_ipi, cq);
 	tasklet_setup(&cq->soft, ibds_cq_soft);
-	cq->in_work = ctx == IBDS_COMP_WORK;
+	cq->comp_ctx = ctx;
 }
 
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,

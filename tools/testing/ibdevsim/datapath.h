@@ -134,7 +134,7 @@ struct ibds_cqe {
  * @irq_work: interrupts this CPU
  * @csd: interrupts another CPU
  * @soft: calls the handler if a softirq has to
- * @in_work: the handler is called by @comp, not by an interrupt
+ * @comp_ctx: where the handler is called
  * @user: it is user space's
  * @charged: memory taken from the limit for user space
  * @comp: calls the handler
@@ -162,7 +162,7 @@ struct ibds_cq {
 	struct irq_work irq_work;
 	call_single_data_t csd;
 	struct tasklet_struct soft;
-	bool in_work;
+	enum ibds_comp_ctx comp_ctx;
 	bool user;
 	u64 charged;
 	struct work_struct comp;
