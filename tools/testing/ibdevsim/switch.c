@@ -188,9 +188,12 @@ static void ibds_mc_enter(struct ibds_mc_walk *walk,
 	struct ibds_mc_frame *f;
 	u16 top = READ_ONCE(in->sw->mc_top);
 
-	if ((top && IBDS_MFT_BASE + walk->index > top) ||
-	    walk->depth == IBDS_MC_DEPTH)
+	if (top && IBDS_MFT_BASE + walk->index > top)
 		return;
+	if (walk->depth == IBDS_MC_DEPTH) {
+		ibds_sw_count(in->sw, drop_loop);
+		return;
+	}
 	f = &walk->frame[walk->depth++];
 	f->sw = in->sw;
 	f->in = in->num;
@@ -255,7 +258,8 @@ struct ibds_port *ibds_route_mc_next(struct ibds_mc_walk *walk)
 		out = ibds_mc_out(walk);
 		if (!out || READ_ONCE(out->state) != IB_PORT_ACTIVE)
 			continue;
-		walk->left--;
+		if (!--walk->left)
+			ibds_sw_count(out->sw, drop_loop);
 		to = rcu_dereference(out->peer);
 		if (to) {
 			if (READ_ONCE(to->state) >= IB_PORT_ARMED)

@@ -5,16 +5,22 @@ credit loop where the engine promises that; all pairs carry IPoIB, over UD and R
 """
 
 import errno
+import glob
+import ipaddress
+import re
+import time
 
-from lib import (End, Hca, Stream, cmd, define, defer, ensure_module, kmsg_since,
-                 kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr,
-                 ksft_raises, ksft_true, mcast_passes, now, port, read, sm,
-                 tcp_transfer, timeout, wait_until, write)
+from lib import (End, Hca, Stream, cmd, define, defer, ensure_module, fabric,
+                 kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr,
+                 ksft_raises, ksft_true, mcast_flow, mcast_passes, mgid_of, now,
+                 port, read, sa_query, sm, tcp_transfer, timeout, wait_until,
+                 write)
 from lib.connected import set_mode
 from lib.fabric import DEBUGFS
 from lib.pairs import all_pairs
 from lib.topology import (BUS, TOPOLOGY, Shape, Tables, credit_loop, engine_used,
                           wait_routes)
+from lib.umad import set_mft
 
 BOOT = {"hcas": 1, "mem": 4096, "seconds": 800, "ipoib": "ours"}
 
@@ -315,6 +321,62 @@ def test_traffic():
         stream.finish()
 
 
+def lid_of(switch):
+    """The LID of a switch."""
+    return int(re.search(r"^0 .* lid (\d+)$", read(
+        f"{DEBUGFS}/switch{switch}/ports"), re.M)[1])
+
+
+def loops():
+    """Packets that a switch dropped because they had passed too many."""
+    return sum(int(re.search(r"drop_loop (\d+)", read(path))[1])
+               for path in glob.glob(f"{DEBUGFS}/switch*/counters"))
+
+
+def mlid_of(group):
+    """The LID that the SA has given to an IPv4 group."""
+    known = {ipaddress.ip_address(gid): int(mlid, 16) for gid, mlid in re.findall(
+        r"MGID\.*([0-9a-f:]+)\s+Mlid\.*(0x[0-9a-fA-F]+)", sa_query("-g").stdout)}
+    return known[ipaddress.ip_address(mgid_of(group))]
+
+
+@timeout(300)
+def test_multicast_loop():
+    """Tables of a group that lead in circles: its copies end, all else goes on."""
+    group = "239.5.5.9"
+    shape = on(torus)
+    routed_by(shape, "minhop")
+    ends = hosts(shape)
+    for end in ends:
+        set_mode(end, "datagram")
+    with mcast_flow(ends[1], ends[20], group) as (sink, flows):
+        mlid = mlid_of(group)
+        stream = Stream(ends[2], ends[19], rate=1 << 20)
+        sm.stop()
+        for switch in shape.numbers():
+            set_mft(port(0), lid_of(switch), mlid, range(1, 6))
+        before = loops()
+        sink.seen.clear()
+        ksft_true(flows(), "a datagram comes, at least once")
+        wait_until(lambda: sink.drain() and sink.duplicates(), 10, "copies")
+        wait_until(lambda: loops() > before, 10, "copies that were dropped")
+        stream.wait_progress(30)
+        stream.finish()
+        routed_by(shape, "minhop")
+        wait_until(lambda: once(flows, sink), 30, "a datagram comes once")
+
+
+def once(flows, sink):
+    """A datagram more, and what has come of it."""
+    sink.drain()
+    sink.seen.clear()
+    before = loops()
+    flows()
+    time.sleep(0.3)
+    sink.drain()
+    return (sink.seen, loops()) == ({0: 1}, before)
+
+
 # ---- the files and the netlist ---------------------------------------------------
 
 
@@ -386,6 +448,23 @@ def test_bad_input():
                 write(f"{BUS}/{file}", line)
             ksft_in(raised.error.errno, REFUSED, f"{file}: {line[:40]!r}")
             ksft_true(kmsg_since(start, "ibdevsim"), f"a reason: {line[:40]!r}")
+    ksft_eq(read(f"{DEBUGFS}/switch/ports"), before)
+
+
+def test_refused():
+    """A netlist that is refused in the middle leaves nothing behind."""
+    clear()
+    before = read(f"{DEBUGFS}/switch/ports")
+    new = TOPOLOGY.ring(3, 1)
+    for how in ({"first_hca": 0, "first_switch": 20},
+                {"first_hca": 20, "first_switch": 254},
+                {"first_hca": 20, "first_switch": 20, "keys": "mtu=77"},
+                {"first_hca": 20, "first_switch": 20,
+                 "joins": [(("r0", 4), "ibdevsim99/1")]}):
+        with ksft_raises(OSError, str(how)):
+            TOPOLOGY.apply(new, **how)
+        ksft_eq(glob.glob(f"{DEBUGFS}/switch?*/ports"), [], f"{how}")
+        ksft_eq([each.number for each in fabric.hcas()], [0], f"{how}")
     ksft_eq(read(f"{DEBUGFS}/switch/ports"), before)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""MADs of user space, over ib_umad: to QP1 of any port, by LID."""
+"""MADs of user space, over ib_umad: to QP1 of any port, by LID, and to QP0."""
 
 import fcntl
 import glob
@@ -9,16 +9,18 @@ import select
 import signal
 import struct
 
-from .ksft import Failed, defer
+from .ksft import Failed, defer, ksft_eq
 from .utils import read
 
 REGISTER_AGENT, ENABLE_PKEY = 0xc01c1b01, 0x1b03
 GSI_QKEY = 0x80010000
+SUBN_LID_ROUTED = 0x01
 
 # ib_user_mad_hdr
 HEAD = struct.Struct("=IIIII4s4s2sBBBBBB16s4sH6x")
 MAD_SIZE = 256
-PERF_MGMT, PERF_VERSION, GET, PORT_COUNTERS = 4, 1, 1, 0x12
+PERF_MGMT, PERF_VERSION, GET, SET, PORT_COUNTERS = 4, 1, 1, 2, 0x12
+MCAST_FWD_TABLE = 0x1b
 
 
 def umad_of(port):
@@ -36,7 +38,10 @@ class Agent:
     def __init__(self, port, mgmt_class, version):
         self.fd = os.open(umad_of(port), os.O_RDWR)
         fcntl.ioctl(self.fd, ENABLE_PKEY)
-        asked = bytearray(struct.pack("=I16xBBB4xx", 0, 1, mgmt_class, version))
+        # (QP, Q_Key): SMPs are for the first, all others for the second.
+        self.where = (0, 0) if mgmt_class == SUBN_LID_ROUTED else (1, GSI_QKEY)
+        asked = bytearray(struct.pack("=I16xBBB4xx", 0, self.where[0],
+                                      mgmt_class, version))
         fcntl.ioctl(self.fd, REGISTER_AGENT, asked)
         self.number = struct.unpack_from("=I", asked)[0]
 
@@ -47,9 +52,9 @@ class Agent:
         os.close(self.fd)
 
     def send(self, lid, mad, wait_ms=0, retries=0):
-        """To QP1 at @lid; without @wait_ms no answer is waited for."""
+        """To @lid; without @wait_ms no answer is waited for."""
         head = HEAD.pack(self.number, 0, wait_ms, retries, 0,
-                         struct.pack(">I", 1), struct.pack(">I", GSI_QKEY),
+                         *(struct.pack(">I", word) for word in self.where),
                          struct.pack(">H", lid), 0, 0, 0, 0, 0, 0, bytes(16),
                          bytes(4), 0)
         os.write(self.fd, head + mad)
@@ -60,6 +65,20 @@ class Agent:
             return None
         answer = os.read(self.fd, HEAD.size + MAD_SIZE)
         return HEAD.unpack_from(answer)[1], answer[HEAD.size:]
+
+
+def set_mft(port, lid, mlid, ports):
+    """Enter the ports of a group at the switch at @lid, as an SM would."""
+    index, bit = divmod(mlid - 0xc000, 32)
+    words = [0] * 32
+    for number in ports:
+        words[bit] |= 1 << number
+    mad = struct.pack(">BBBB4xQHHIQ32x32H128x", 1, SUBN_LID_ROUTED, 1, SET, 1,
+                      MCAST_FWD_TABLE, 0, index, 0, *words)
+    with Agent(port, SUBN_LID_ROUTED, 1) as agent:
+        agent.send(lid, mad, 1000, 3)
+        status, answer = agent.receive(5) or (None, b"")
+    ksft_eq((status, answer[4:6]), (0, bytes(2)), f"the answer of {lid}")
 
 
 def ask_counters(port, lid):
