@@ -95,7 +95,7 @@ def verdicts(text):
     return found, len(DRAWN.findall(text))
 
 
-@timeout(300)
+@timeout(600)
 def test_suite():
     """All that can run passes, beside IPoIB on the same ports."""
     version = cmd(["dpkg-query", "-W", "-f", "${Version}", PACKAGE]).stdout
@@ -105,7 +105,7 @@ def test_suite():
     with bkg(["ping", "-q", "-i", "0.01", "-s", "1400", "-I", *net.addresses],
              exit_wait=True) as ping:
         done = cmd(["/usr/bin/python3", f"{TESTS}/run_tests.py", "-v"],
-                   fail=False, timeout=slow(200))
+                   fail=False, timeout=slow(280))
         ping.proc.send_signal(signal.SIGINT)
     last = done.stderr[-4000:]
     ksft_eq(done.ret, 0, last)
