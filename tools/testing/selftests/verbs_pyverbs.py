@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import signal
+import time
 
-from lib import (bkg, cmd, defer, hca, ksft_eq, ksft_ge, ksft_in, ksft_le,
-                 ksft_pr, slow, timeout)
+from lib import (Failed, bkg, cmd, defer, hca, ksft_eq, ksft_ge, ksft_in, ksft_le,
+                 ksft_pr, now, read, slow, timeout)
 from lib.one_net import OneNet
 from lib.uverbs import objects
 
@@ -95,6 +96,22 @@ def verdicts(text):
     return found, len(DRAWN.findall(text))
 
 
+def run_suite(limit):
+    """Its status and what it wrote.  On a slow machine that takes long."""
+    log = f"{TESTS}/log"
+    proc = bkg(f"exec /usr/bin/python3 -u {TESTS}/run_tests.py -v 2> {log}")
+    defer(proc.stop)
+    begin = said = now()
+    while proc.proc.poll() is None:
+        if now() - begin > limit:
+            raise Failed(f"not done after {limit:.0f} s: {read(log)[-500:]}")
+        if now() - said > 60:
+            said = now()
+            ksft_pr(f"{read(log).count(' ... ')} tests so far")
+        time.sleep(0.5)
+    return proc.proc.returncode, read(log)
+
+
 @timeout(600)
 def test_suite():
     """All that can run passes, beside IPoIB on the same ports."""
@@ -104,12 +121,11 @@ def test_suite():
     net = OneNet()
     with bkg(["ping", "-q", "-i", "0.01", "-s", "1400", "-I", *net.addresses],
              exit_wait=True) as ping:
-        done = cmd(["/usr/bin/python3", f"{TESTS}/run_tests.py", "-v"],
-                   fail=False, timeout=slow(280))
+        status, text = run_suite(slow(280))
         ping.proc.send_signal(signal.SIGINT)
-    last = done.stderr[-4000:]
-    ksft_eq(done.ret, 0, last)
-    found, drawn = verdicts(done.stderr)
+    last = text[-4000:]
+    ksft_eq(status, 0, last)
+    found, drawn = verdicts(text)
     ksft_eq({what: (found.get(what, 0), EXPECTED.get(what, 0))
              for what in {*found, *EXPECTED}
              if found.get(what, 0) != EXPECTED.get(what, 0)}, {},
