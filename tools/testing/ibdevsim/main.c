@@ -97,6 +97,14 @@ static struct bus_type ibds_bus = {
 	.bus_groups = ibds_bus_groups,
 };
 
+/* It has nothing to do, but rules of udev look for a device with a driver. */
+static struct device_driver ibds_driver = {
+	.name = "ibdevsim",
+	.bus = &ibds_bus,
+	.owner = THIS_MODULE,
+	.suppress_bind_attrs = true,
+};
+
 static struct device *ibds_bus_dev_new(u32 id)
 {
 	struct device *dev;
@@ -425,8 +433,13 @@ static int __init ibds_init(void)
 	err = ibds_topo_init() ?: bus_register(&ibds_bus);
 	if (err)
 		goto err_fabric;
+	err = driver_register(&ibds_driver);
+	if (err)
+		goto err_bus;
 	return 0;
 
+err_bus:
+	bus_unregister(&ibds_bus);
 err_fabric:
 	ibds_fabric_exit();
 err_mr:
@@ -445,6 +458,7 @@ static void __exit ibds_exit(void)
 	list_for_each_entry_safe(dev, next, &ibds_devs, list)
 		ibds_dev_del(dev);
 	mutex_unlock(&ibds_bus_mutex);
+	driver_unregister(&ibds_driver);
 	bus_unregister(&ibds_bus);
 	ibds_fabric_exit();
 	ibds_datapath_exit();
