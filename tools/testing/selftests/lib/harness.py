@@ -26,6 +26,7 @@ BOOT_DEFAULTS = {
     "debug_append": "",  # those on the debug kernel, if they are others
     "mem": 0,           # MiB, 0: as the runner likes
     "cpus": 2,
+    "image": False,     # in a Debian with systemd, see vm/image
     "needs": "",        # make targets to build before
     "group": "",        # files with different names here do not share a boot
     "seconds": 10,      # what the file takes, roughly: to share out the work
