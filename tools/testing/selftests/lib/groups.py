@@ -32,6 +32,7 @@ GROUPS = {
                     "engines"),
     "verbs": Group(15, 1, "programs and the kernel's protocols that use the "
                    "fabric's verbs"),
+    "users": Group(20, 1, "the programs with which IPoIB is used and looked after"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
@@ -79,6 +80,7 @@ BY_PREFIX = {
     "life": ("life",),
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
+    "users": ("users",),
     "verbs": ("verbs",),
     "wire": ("core", "wire"),
 }
@@ -86,7 +88,7 @@ BY_PREFIX = {
 
 # Groups in which a case that is skipped has failed, since what it is about has to
 # run; those that may be skipped, by "file.case", with the reason.
-NO_SKIPS = ("verbs",)
+NO_SKIPS = ("verbs", "users")
 MAY_SKIP = {
     f"verbs_rds.{case}": "on kernels with lockdep: a report of net/rds itself, "
                          "which would end lockdep's checks for all others"

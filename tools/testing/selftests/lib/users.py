@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A host whose network is looked after by the programs of its distribution."""
+
+import json
+import os
+
+from .fabric import port
+from .ipoib import End, iface_of
+from .ksft import defer
+from .utils import cmd, ip, slow, wait_until
+
+
+def peer(number=None, net=0):
+    """
+    A host in a namespace, at the last HCA or @number, until the end of the case.
+    Its address ends with 9.
+    """
+    end = End("peer", port(number if number is not None else 1), 9, net)
+    end.setup()
+    defer(end.drop)
+    end.wait_carrier()
+    return end
+
+
+def name_of(number):
+    """The interface of an HCA, in the first network namespace."""
+    return wait_until(lambda: (iface_of(port(number)) or (0, None))[1], 20,
+                      f"the interface of HCA {number}")
+
+
+def service(name, limit=60):
+    """A service runs until the end of the case, by its own unit."""
+    cmd(["systemctl", "start", name], timeout=slow(limit))
+    return defer(cmd, ["systemctl", "stop", name], fail=False,
+                 timeout=slow(limit))
+
+
+def link(name):
+    """What ip(8) says of an interface; None if it is not there."""
+    done = ip(f"-j -d link show dev {name}", fail=False)
+    return None if done.ret else json.loads(done.stdout)[0]
+
+
+def kind(name):
+    """(P_Key, mode, MTU) of an IPoIB interface."""
+    found = link(name)
+    data = found["linkinfo"]["info_data"]
+    key = data.get("key", data.get("pkey"))
+    return int(str(key), 0), data["mode"], found["mtu"]
+
+
+def addresses(name):
+    """Those that programs or people gave to an interface."""
+    done = ip(f"-j addr show dev {name} scope global", fail=False)
+    if done.ret:
+        return set()
+    return {entry["local"] for each in json.loads(done.stdout)
+            for entry in each.get("addr_info", ()) if entry}
+
+
+def answers(target, limit=30):
+    """An address answers to the host."""
+    wait_until(lambda: cmd(["ping", "-c", "1", "-W", "1", target],
+                           fail=False).ret == 0, limit, f"a reply of {target}")
+
+
+def file(path, text, mode=0o644):
+    """A configuration file until the end of the case."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+    os.chmod(path, mode)
+    return defer(lambda: os.path.exists(path) and os.unlink(path))
+
+
+def dnsmasq(there, *words):
+    """A DHCP server at the peer; the addresses that it gives."""
+    cmd(["ip", "netns", "exec", there.ns.name, "dnsmasq", "--port=0",
+         f"--interface={there.ifname}", "--bind-interfaces", "--leasefile-ro",
+         "--dhcp-authoritative", "--dhcp-range=10.0.0.100,10.0.0.120",
+         "--pid-file=/run/dnsmasq.test", *words])
+    defer(cmd, "kill $(cat /run/dnsmasq.test)", fail=False)
+    return {f"10.0.0.{last}" for last in range(100, 121)}
