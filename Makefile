@@ -233,6 +233,7 @@ DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
+	install -D tools/ipoibctl/ipoibctl $(DESTDIR)/usr/local/sbin/ipoibctl
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 clean:
