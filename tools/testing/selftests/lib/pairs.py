@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Datagrams from each of many hosts to each other one."""
 
+import collections
 import errno
 import select
 import socket
 
-from .ksft import Failed, ksft_eq, ksft_true
-from .utils import now, slow
+from .ksft import Failed, ksft_eq, ksft_pr, ksft_true
+from .utils import cmd, exists, now, read, slow
 
 PORT = 7777
 SO_RCVBUFFORCE = 33
@@ -35,12 +36,37 @@ def all_pairs(ends, size, limit=60):
                     send_number(socks[i], i, size, (ends[j].v4, PORT))
                 left -= set(come(numbers, size, 0))
             left -= set(come(numbers, size, 0.5))
+        if left:
+            why(ends, left)
     finally:
         for sock in socks:
             sock.close()
     if left:
         raise Failed(f"{len(left)} pairs of {len(ends)} hosts, first: "
                      f"{sorted(left)[:10]}")
+
+
+def why(ends, left):
+    """What is known of the first pair that is left, and how many each side has."""
+    for place, side in enumerate(("from", "to")):
+        most = collections.Counter(pair[place] for pair in left).most_common(5)
+        ksft_pr(f"pairs left {side} each: {most}")
+    one, other = (ends[number] for number in min(left))
+    gid = other.address()[4:].hex()
+    for end, words in ((one, ["ip", "-s", "neigh", "show", other.v4]),
+                       (other, ["ip", "-s", "neigh", "show", one.v4]),
+                       (one, ["tc", "-s", "qdisc", "show", "dev", one.ifname]),
+                       (one, ["ethtool", "-S", one.ifname]),
+                       (one, ["ss", "-uamn"])):
+        text = cmd(words, ns=end.ns, fail=False).stdout
+        ksft_pr(f"{end}: {' '.join(words)}: " + "; ".join(
+            line.strip() for line in text.splitlines()
+            if not line.endswith(": 0")))
+    path = f"/sys/kernel/debug/ipoib/{one.ifname}_path"
+    if exists(path):
+        found = [part for part in read(path).split("GID: ")
+                 if gid in part.split("\n")[0].replace(":", "")]
+        ksft_pr(f"{path}, the peer's: {found}")
 
 
 def send_number(sock, number, size, to):
