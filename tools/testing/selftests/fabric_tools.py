@@ -7,9 +7,10 @@ import stat
 import struct
 import threading
 
-from lib import (Hca, bkg, cmd, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
-                 ksft_in, ksft_ne, ksft_true, now, port, sa_query, slow,
+from lib import (Hca, bkg, cmd, defer, fabric, hca, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_in, ksft_ne, ksft_true, now, port, read, sa_query, slow,
                  timeout, wait_until)
+from common import ROOT
 from lib.capture import bth, deth, lrh
 from lib.fabric import DEBUGFS
 from lib.umad import Agent, ask_counters
@@ -21,6 +22,15 @@ def field(text, name):
     """The value of a line such as "Name:.....value"."""
     found = re.search(rf"^\s*#?\s*{name}:?\.*:?\s*(\S+)", text, re.M)
     return found.group(1) if found else None
+
+
+def test_tree():
+    """A machine's changes to the host's files, the tree among them, are its own."""
+    path = os.path.join(ROOT, "written-by-a-machine")
+    with open(path, "x", encoding="ascii") as file:
+        file.write("here")
+    defer(os.unlink, path)
+    ksft_eq(read(path), "here")
 
 
 def test_ibstat():
