@@ -93,6 +93,17 @@ def test_healthy():
         ksft_in(mode, found(report)[pair.a.ifname, "interface"])
 
 
+def test_unprivileged():
+    """An ordinary user is told what could not be asked, and why; no "ok" for it."""
+    pair = ends()
+    done = cmd(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                CTL, "-j", "doctor"], ns=pair.a.ns, fail=False)
+    ksft_eq(done.ret, 0, done.stderr)
+    unasked = found(json.loads(done.stdout), "unknown")
+    for check in ("SA", "group", "address"):
+        ksft_in((pair.a.ifname, check), unasked)
+
+
 @timeout(120)
 def test_port():
     """The cable is out; then no SM configures the port."""
