@@ -46,7 +46,7 @@
 
 static LIST_HEAD(ibds_devs);
 static DEFINE_MUTEX(ibds_bus_mutex);
-static bool ibds_bus_open = true;
+static bool ibds_bus_open;
 
 static void ibds_bus_release(struct device *dev)
 {
@@ -436,6 +436,9 @@ static int __init ibds_init(void)
 	err = driver_register(&ibds_driver);
 	if (err)
 		goto err_bus;
+	mutex_lock(&ibds_bus_mutex);
+	ibds_bus_open = true;
+	mutex_unlock(&ibds_bus_mutex);
 	return 0;
 
 err_bus:
