@@ -47,20 +47,25 @@ debian_sources()
 	done
 }
 
+# $top is there, and was made by $recipe.
+debian_complete()
+{
+	[ "$(cat "$top/.complete" 2>/dev/null)" = "$recipe" ]
+}
+
 # Make directory $2 one of release $1 with packages $3, unless it is there and
 # was made by the same recipe, $4.  More words are for mmdebstrap.
 debian_get()
 {
 	release=$1 top=$2 packages=$3 recipe=$4
 	shift 4
-	[ ! -f "$top/.complete" ] ||
-		[ "$(cat "$top/.complete")" != "$recipe" ] || return 0
+	if debian_complete; then
+		return
+	fi
 	mkdir -p "$(dirname "$top")"
 	(
 		flock 9
-		[ -f "$top/.complete" ] &&
-			[ "$(cat "$top/.complete")" = "$recipe" ] ||
-			debian_make "$@"
+		debian_complete || debian_make "$@"
 	) 9>"$(dirname "$top")/.lock"
 }
 

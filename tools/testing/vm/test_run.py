@@ -118,7 +118,9 @@ class Options(unittest.TestCase):
                      ["--env", "1=2"], ["--env", "A"], ["--timeout", "0"],
                      ["--sm", "ufm"], ["--frobnicate"], ["--hcas", "37"],
                      ["--hcas", "19", "--ports", "2"],
-                     ["--hcas", "5", "--fabric-args", "switch_ports=4"]):
+                     ["--hcas", "5", "--fabric-args", "switch_ports=4"],
+                     ["--image", "sarge"],
+                     ["--image", "bookworm", "--ipoib-args", "a=1"]):
             with self.subTest(argv=argv):
                 self.assertTrue(self.refused(*argv, "--", "true"))
 
