@@ -13,6 +13,7 @@ from lib.child import child_by_ip
 from lib.connected import (MTU, conns, counters, established, mode,
                            netlink_mode, set_mode, to_datagram,
                            wait_connected)
+from lib.ipoib import bond_of
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 105}
 
@@ -265,7 +266,6 @@ def test_features_kept():
 @timeout(90)
 def test_bond_told():
     """A bond over the interface keeps routes, so that they learn the MTU."""
-    need_modules("bonding max_bonds=0")
     # New ones: what was in connected mode once keeps routes ever after.
     pair = ends_with()
     end, space = pair.a, pair.a.ns
@@ -273,12 +273,7 @@ def test_bond_told():
     defer(back, pair)
     # With it more features change, and the bond is told of them.
     end.ethtool("--set-priv-flags connected-offload off")
-    end.set("down")
-    ip(f"addr flush dev {end.ifname}", ns=space)
-    ip("link add bond9 type bond mode active-backup miimon 100 "
-       "fail_over_mac active", ns=space)
-    defer(ip, "link del bond9", ns=space, fail=False, timeout=slow(30))
-    end.set("master bond9")
+    bond_of(end)
     ip(f"link set bond9 up mtu {link}", ns=space)
     ip(f"addr add {end.v4}/24 dev bond9", ns=space)
 

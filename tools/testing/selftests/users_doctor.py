@@ -5,12 +5,12 @@ import json
 import os
 
 from lib import (cmd, defer, ends, ends_with, fabric, hca, ip, ksft_eq, ksft_false,
-                 ksft_in, ksft_not_in, ksft_true, need_modules, read, slow, sm,
+                 ksft_in, ksft_not_in, ksft_true, read, slow, sm,
                  timeout, unload_module, wait_until, write)
 from common import ROOT
 from lib.child import child_by_ip
 from lib.connected import set_mode
-from lib.ipoib import iface_of
+from lib.ipoib import bond_of, iface_of
 
 BOOT = {"hcas": 2, "seconds": 120}
 GROUPS = ("users",)
@@ -145,17 +145,9 @@ def test_pkey():
     wanted = finds(child, "P_Key", "0x8055 is not in the port's table",
                    child.ifname)
     ksft_in("interface", wanted)
-    old = sm.partitions()
-
-    def back():
-        sm.set_partitions(old)
-        sm.sweep()
-
-    defer(back)
     guids = [f"{end.port.guid():#x}={kind}" for end, kind in
              zip(pair, ("limited", "full"))]
-    sm.set_partitions(f"{old}\nhalf=0x0055, ipoib: {', '.join(guids)};\n")
-    sm.sweep()
+    sm.more_partitions(f"half=0x0055, ipoib: {', '.join(guids)};")
     child.wait_carrier()
     finds(child, "P_Key", "a limited member", child.ifname, state="warn",
           status=0)
@@ -165,19 +157,11 @@ def test_pkey():
 def test_group():
     """Partitions whose rate or MTU is more than that of a port."""
     pair = ends()
-    old = sm.partitions()
-
-    def back():
-        sm.set_partitions(old)
-        sm.sweep()
-
     new = fabric.add_hca(7, mtu=1024).port()
     name = wait_until(lambda: iface_of(new), 5, "an interface")[1]
     ip(f"link set {name} up")
-    defer(back)
-    sm.set_partitions(f"{old}\nlarge=0x0055, ipoib, mtu=4: ALL=full;\n"
-                      "fast=0x0056, ipoib, rate=18: ALL=full;\n")
-    sm.sweep()
+    sm.more_partitions("large=0x0055, ipoib, mtu=4: ALL=full;\n"
+                       "fast=0x0056, ipoib, rate=18: ALL=full;")
     wait_until(lambda: {0x8055, 0x8056} <= set(new.pkeys()), 10, "the P_Keys")
     for child, pkey in (("large", 0x8055), ("fast", 0x8056)):
         ip(f"link add {child} link {name} type ipoib pkey {pkey}")
@@ -233,18 +217,12 @@ def test_peers():
 
 @timeout(120)
 def test_bond():
-    """A bond of the wrong mode, and slaves that differ."""
-    need_modules("bonding max_bonds=0", "dummy numdummies=0")
+    """A bond that is well, and one whose slaves differ."""
     pair = ends_with()
     end, space = pair.a, pair.a.ns
     child = child_by_ip(end, 0x8001, 1)
-    for each in (end, child):
-        each.set("down")
-        ip(f"addr flush dev {each.ifname}", ns=space)
-    ip("link add bond9 type bond mode active-backup miimon 100 "
-       "fail_over_mac active", ns=space)
-    defer(ip, "link del bond9", ns=space, fail=False, timeout=slow(30))
-    end.set("master bond9")
+    ip(f"addr flush dev {child.ifname}", ns=space)
+    bond_of(end)
     ip("link set bond9 up", ns=space)
     end.wait_carrier()
     ksft_in("bond", finds(end, "bond", "bond9, active-backup", end.ifname,

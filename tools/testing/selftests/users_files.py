@@ -5,12 +5,12 @@ import re
 
 from lib import cmd, defer, ksft_eq, slow, timeout, wait_until
 from lib.child import child_by_ip
-from lib.users import addresses, answers, file, kind, link, name_of, peer
+from lib.users import (V4, V6, addresses, answers, file, kind, link, name_of,
+                       peer)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 120}
 GROUPS = ("users",)
 
-V4, V6 = "10.0.0.1", "fd00::1"
 
 
 @timeout(200)

@@ -3,18 +3,16 @@
 
 import re
 
-from lib import (Stream, cmd, defer, hca, ip, ksft_eq, ksft_true, port, read,
+from lib import (cmd, defer, hca, ip, ksft_eq, ksft_true, port, read,
                  slow, timeout, wait_until)
 from lib.child import child_by_ip
-from lib.netns import ROOT
-from lib.users import (addresses, answers, dnsmasq, file, kind, link, name_of,
-                       peer)
+from lib.users import (V4, V6, addresses, answers, dnsmasq, file, kind, link,
+                       name_of, peer, restarted)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 150}
 GROUPS = ("users",)
 
 NETWORK = "/etc/systemd/network"
-V4, V6 = "10.0.0.1", "fd00::1"
 
 
 def networkd(**files):
@@ -96,14 +94,8 @@ def test_restarted():
     there, here = peer(), name_of(0)
     networkd(ib_network=network(here, f"Address={V4}/24", f"Address={V6}/64"))
     wait_addresses(here, {V4, V6})
-    answers(there.v4)
-    stream = Stream(None, there, rate=1 << 20, src_ns=ROOT)
-    cmd(["systemctl", "restart", "systemd-networkd"], timeout=slow(60))
-    wait_until(lambda: "configured" in cmd(["networkctl", "status", here]).stdout,
-               40, "taken over")
-    ksft_eq(addresses(here), {V4, V6})
-    stream.wait_progress()
-    stream.finish()
+    restarted("systemd-networkd", there, here, lambda: "configured" in cmd(
+        ["networkctl", "status", here]).stdout)
 
 
 def replugged(number):

@@ -7,13 +7,12 @@ from lib import (Stream, cmd, defer, hca, ip, ksft_eq, ksft_true, port, slow,
                  timeout, wait_until)
 from lib.child import child_by_ip
 from lib.netns import ROOT
-from lib.users import (addresses, answers, dnsmasq, kind, link, name_of, peer,
-                       service)
+from lib.users import (V4, V6, addresses, answers, dnsmasq, kind, link, name_of,
+                       peer, restarted, service)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 200}
 GROUPS = ("users",)
 
-V4, V6 = "10.0.0.1", "fd00::1"
 
 
 def nmcli(*words, fail=True, limit=60):
@@ -145,14 +144,8 @@ def test_restarted():
     there, here = peer(), name_of(0)
     running()
     up(profile("kept", here, *static()))
-    answers(there.v4)
-    stream = Stream(None, there, rate=1 << 20, src_ns=ROOT)
-    cmd(["systemctl", "restart", "NetworkManager"], timeout=slow(60))
-    wait_until(lambda: f"{here}:connected" in nmcli(
-        "-t", "-f", "device,state", "device", fail=False), 60, "taken over")
-    ksft_eq(addresses(here), {V4, V6})
-    stream.wait_progress()
-    stream.finish()
+    restarted("NetworkManager", there, here, lambda: f"{here}:connected" in nmcli(
+        "-t", "-f", "device,state", "device", fail=False), limit=60)
 
 
 @timeout(200)

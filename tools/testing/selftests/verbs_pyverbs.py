@@ -103,7 +103,7 @@ def verdicts(text):
 def run_suite(limit):
     """Its status and what it wrote.  On a slow machine that takes long."""
     log = f"{TESTS}/log"
-    proc = bkg(f"exec /usr/bin/python3 -u {TESTS}/run_tests.py -v 2> {log}")
+    proc = bkg(f"exec /usr/bin/python3 -u {TESTS}/run_tests.py -v > /dev/null 2> {log}")
     defer(proc.stop)
     begin = said = now()
     while proc.proc.poll() is None:

@@ -411,6 +411,19 @@ class Sm:
             file.write(text.strip() + "\n")
         os.replace(f"{self.PARTITIONS}.new", self.PARTITIONS)
 
+    def more_partitions(self, text):
+        """Lines of partitions.conf in addition, until the end of the case."""
+        old = self.partitions()
+
+        def back():
+            self.set_partitions(old)
+            self.sweep()
+
+        again = defer(back)
+        self.set_partitions(f"{old}\n{text}\n")
+        self.sweep()
+        return again
+
     def give_lids(self, lids, rereg=False):
         """
         Restart OpenSM so that ports get the LIDs of @lids ({Port: lid}).

@@ -9,8 +9,8 @@ from .fabric import fabric, hca, sm
 from .ksft import Failed, SetupFailed, defer, ksft_pr
 from .netns import ROOT, Netns, known
 from .traffic import neigh_flush, ping
-from .utils import (CmdError, cmd, exists, hold, ip, now, read, read_int, slow,
-                    wait_until)
+from .utils import (CmdError, cmd, exists, hold, ip, need_modules, now, read,
+                    read_int, slow, wait_until)
 
 MODULE = "ib_ipoib"
 _pairs = {}
@@ -81,6 +81,17 @@ def iface_of(which, kind=None):
             continue
         return space, name
     return None
+
+
+def bond_of(end, name="bond9"):
+    """A bond of an end's interface alone, until the end of the case."""
+    need_modules("bonding max_bonds=0")
+    end.set("down")
+    ip(f"addr flush dev {end.ifname}", ns=end.ns)
+    ip(f"link add {name} type bond mode active-backup miimon 100 "
+       "fail_over_mac active", ns=end.ns)
+    defer(ip, f"link del {name}", ns=end.ns, fail=False, timeout=slow(30))
+    end.set(f"master {name}")
 
 
 def mgid_of(group, pkey=0xffff, scope=2):

@@ -6,8 +6,14 @@ import os
 
 from .fabric import port
 from .ipoib import End, iface_of
-from .ksft import defer
+from .ksft import defer, ksft_eq
+from .netns import ROOT
+from .traffic import Stream
 from .utils import cmd, ip, slow, wait_until
+
+
+# Of the host, where a case gives it addresses
+V4, V6 = "10.0.0.1", "fd00::1"
 
 
 def peer(number=None, net=0):
@@ -81,3 +87,14 @@ def dnsmasq(there, *words):
          "--pid-file=/run/dnsmasq.test", *words])
     defer(cmd, "kill $(cat /run/dnsmasq.test)", fail=False)
     return {f"10.0.0.{last}" for last in range(100, 121)}
+
+
+def restarted(daemon, there, here, taken_over, limit=40):
+    """A daemon is restarted: addresses of the host and a stream stay."""
+    answers(there.v4)
+    stream = Stream(None, there, rate=1 << 20, src_ns=ROOT)
+    cmd(["systemctl", "restart", daemon], timeout=slow(60))
+    wait_until(taken_over, limit, f"{here}, taken over")
+    ksft_eq(addresses(here), {V4, V6})
+    stream.wait_progress()
+    stream.finish()
