@@ -101,17 +101,25 @@ def verdicts(text):
 
 
 def run_suite(limit):
-    """Its status and what it wrote.  On a slow machine that takes long."""
+    """
+    Its status and what it wrote.  @limit is for each test: how long all of them take
+    depends on what else the machine does.
+    """
     log = f"{TESTS}/log"
+    with open(log, "w", encoding="ascii"):
+        pass
     proc = bkg(f"exec /usr/bin/python3 -u {TESTS}/run_tests.py -v > /dev/null 2> {log}")
     defer(proc.stop)
-    begin = said = now()
+    moved = said = now()
+    count = 0
     while proc.proc.poll() is None:
-        if now() - begin > limit:
-            raise Failed(f"not done after {limit:.0f} s: {read(log)[-500:]}")
+        if read(log).count(" ... ") != count:
+            moved, count = now(), read(log).count(" ... ")
+        if now() - moved > limit:
+            raise Failed(f"no end of a test for {limit:.0f} s: {read(log)[-500:]}")
         if now() - said > 60:
             said = now()
-            ksft_pr(f"{read(log).count(' ... ')} tests so far")
+            ksft_pr(f"{count} tests so far")
         time.sleep(0.5)
     return proc.proc.returncode, read(log)
 
@@ -125,7 +133,7 @@ def test_suite():
     net = OneNet()
     with bkg(["ping", "-q", "-i", "0.01", "-s", "1400", "-I", *net.addresses],
              exit_wait=True) as ping:
-        status, text = run_suite(slow(280))
+        status, text = run_suite(slow(100))
         ping.proc.send_signal(signal.SIGINT)
     last = text[-4000:]
     ksft_eq(status, 0, last)
