@@ -29,6 +29,7 @@ compat := $(src)/compat
 include $(compat)/Makefile.compat
 ccflags-y += -include $(compat)/ipoib_compat.h $(compat-flags)
 endif
+ccflags-y += -I$(src)/include/uapi
 endif
 
 obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
@@ -39,7 +40,8 @@ ib_ipoib-y := ipoib_main.o ipoib_netdev.o ipoib_settings.o ipoib_dev.o \
 	      ipoib_source.o ipoib_path.o ipoib_neigh.o ipoib_drain.o \
 	      ipoib_group.o ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
 	      ipoib_pmtu.o ipoib_skb.o ipoib_sysfs.o ipoib_ethtool.o \
-	      ipoib_proto.o ipoib_rules.o ipoib_fit.o
+	      ipoib_proto.o ipoib_rules.o ipoib_fit.o ipoib_why.o \
+	      ipoib_msg.o ipoib_genl.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_link.o ipoib_rc.o \
 	ipoib_cm_port.o ipoib_cm_peers.o ipoib_conn.o ipoib_cm.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o
@@ -116,6 +118,7 @@ define write-config
 	@cmp -s $(1)/.config.new $(1)/ipoib_config.h || \
 		cp $(1)/.config.new $(1)/ipoib_config.h
 	$(call link-compat,$(1))
+	@cp -rsf $(CURDIR)/include $(1)/
 endef
 
 # What older kernels lack, with links as for the rest

@@ -28,6 +28,7 @@ struct ipoib_pmtu;
 struct ipoib_port;
 struct ipoib_txq;
 struct ipoib_ud;
+struct ipoib_why;
 
 /*
  * The interoperation build is loaded together with the distribution's module,
@@ -94,6 +95,7 @@ extern unsigned int ipoib_recvq_size;
  * @connected: connected mode (rtnl and paths' lock to write)
  * @cm: connections, NULL if the driver is built without them
  * @pmtu: packets that were too long for their neighbours, NULL likewise
+ * @why: why it has no carrier
  * @debugfs: files of this interface
  */
 struct ipoib_dev {
@@ -140,6 +142,7 @@ struct ipoib_dev {
 	bool connected;
 	struct ipoib_cm *cm;
 	struct ipoib_pmtu *pmtu;
+	struct ipoib_why *why;
 	struct dentry *debugfs[4];
 };
 

@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 struct ipoib_dev;
+struct ipoib_dump;
 struct seq_file;
 
 #if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_CM)
@@ -24,6 +25,7 @@ void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on);
 void ipoib_cm_get_stat_names(u8 *data);
 void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data);
 int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev);
+int ipoib_conn_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump);
 #else
 static inline int ipoib_cm_init(struct ipoib_dev *dev) { return 0; }
 static inline void ipoib_cm_exit(struct ipoib_dev *dev) { }
@@ -42,6 +44,12 @@ static inline void ipoib_cm_set_offload(struct ipoib_dev *dev, bool on) { }
 static inline void ipoib_cm_get_stat_names(u8 *data) { }
 static inline void ipoib_cm_get_stats(struct ipoib_dev *dev, u64 *data) { }
 static inline int ipoib_cm_show(struct seq_file *m, struct ipoib_dev *dev)
+{
+	return 0;
+}
+
+static inline int ipoib_conn_dump(const struct ipoib_dev *dev,
+				  struct ipoib_dump *dump)
 {
 	return 0;
 }

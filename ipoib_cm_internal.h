@@ -68,6 +68,7 @@ enum ipoib_conn_event {
  * @entry: in ipoib_cm.conns
  * @peer: parameters from the peer's private data
  * @gid: the peer's port; as claimed in the REQ if a peer opened it
+ * @qpn: number of @qp
  * @lid: LID that our REP was sent to; 0 if this host opened it
  * @from: connections from that LID, including this one; NULL if this host
  *	opened it
@@ -106,6 +107,7 @@ struct ipoib_conn {
 	struct list_head entry;
 	struct ipoib_cm_peer peer;
 	union ib_gid gid;
+	u32 qpn;
 	u32 lid;
 	struct ipoib_cm_lid *from;
 	struct hlist_node by_gid;
@@ -262,6 +264,7 @@ struct ipoib_cm_peers {
  * @qpn: UD QPN that peers know us by
  * @listen: CM id that receives REQs
  * @conns: struct ipoib_conn.entry; entries leave only under @run
+ * @changes: of @conns
  * @active: connections opened by this host
  * @passive: connections that peers opened
  * @num_half_open: of these, half-open
@@ -288,6 +291,7 @@ struct ipoib_cm {
 	u32 qpn;
 	struct ib_cm_id *listen;
 	struct list_head conns;
+	u32 changes;
 	u32 active;
 	u32 passive;
 	u32 num_half_open;

@@ -11,9 +11,11 @@
 #include <linux/moduleparam.h>
 
 #include "ipoib.h"
+#include "ipoib_cm.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_cq.h"
 #include "ipoib_drain.h"
+#include "ipoib_msg.h"
 #include "ipoib_port.h"
 #include "ipoib_qp.h"
 #include "ipoib_rules.h"
@@ -34,17 +36,71 @@ module_param_named(conn_idle_timeout, ipoib_conn_idle_secs, uint, 0644);
 MODULE_PARM_DESC(conn_idle_timeout,
 		 "Seconds after which an unused connection is closed, 0: never");
 
+/* ---- messages ---------------------------------------------------------- */
+
+/* Context: ipoib_cm.run or ipoib_cm.lock held. */
+static int ipoib_conn_fill(struct sk_buff *skb, const void *object)
+{
+	const struct ipoib_conn *conn = object;
+
+	if (nla_put(skb, IPOIB_A_CONN_GID, sizeof(conn->gid), &conn->gid) ||
+	    nla_put_u32(skb, IPOIB_A_CONN_STATUS,
+			ipoib_conn_status(READ_ONCE(conn->state))) ||
+	    (!conn->active && nla_put_flag(skb, IPOIB_A_CONN_BY_PEER)) ||
+	    nla_put_u32(skb, IPOIB_A_CONN_QPN, READ_ONCE(conn->qpn)) ||
+	    (conn->lid && nla_put_u32(skb, IPOIB_A_CONN_LID, conn->lid)) ||
+	    nla_put_u32(skb, IPOIB_A_CONN_MAX_MSG,
+			READ_ONCE(conn->peer.max_msg)) ||
+	    ipoib_msg_put_ms(skb, IPOIB_A_CONN_AGE, READ_ONCE(conn->since)) ||
+	    ipoib_msg_put_ms(skb, IPOIB_A_CONN_IDLE, READ_ONCE(conn->used)) ||
+	    nla_put_u32(skb, IPOIB_A_CONN_IN_FLIGHT,
+			READ_ONCE(conn->head) - READ_ONCE(conn->tail)))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/**
+ * ipoib_conn_dump - write an interface's connections to a dump
+ * @dev: interface
+ * @dump: dump
+ *
+ * Those that are being taken down are left out.
+ *
+ * Return: 0 or -EMSGSIZE, as ipoib_dump_one()
+ */
+int ipoib_conn_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump)
+{
+	struct ipoib_cm *cm = dev->cm;
+	const struct ipoib_conn *conn;
+	int ret = 0;
+
+	spin_lock_bh(&cm->lock);
+	ipoib_dump_begin(dump, cm->changes);
+	list_for_each_entry(conn, &cm->conns, entry) {
+		ret = ipoib_dump_one(dump, dev, ipoib_conn_fill, conn);
+		if (ret)
+			break;
+	}
+	spin_unlock_bh(&cm->lock);
+	return ret;
+}
+
 /* ---- objects ----------------------------------------------------------- */
 
 /* Under ipoib_cm.run only. */
 void ipoib_conn_move(struct ipoib_conn *conn, enum ipoib_conn_state to)
 {
+	enum ipoib_conn_status was = ipoib_conn_status(conn->state);
+
 	WARN_ON_ONCE(!ipoib_conn_may_move(conn->state, to));
 	trace_ipoib_conn_state(conn->qp.dev, &conn->gid, conn->active,
 			       conn->qp.ib ? conn->qp.ib->qp_num : 0,
 			       conn->reject, conn->status, conn->state, to);
 	WRITE_ONCE(conn->state, to);
-	conn->since = jiffies;
+	WRITE_ONCE(conn->since, jiffies);
+	if (ipoib_conn_status(to) != was)
+		ipoib_msg_notify(conn->qp.dev, IPOIB_CMD_CONN_NTF,
+				 ipoib_conn_fill, conn);
 }
 
 struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
@@ -101,8 +157,12 @@ int ipoib_conn_add(struct ipoib_conn *conn)
 		cm->active++;
 	else
 		ret = ipoib_conn_add_passive(conn);
-	if (!ret)
+	if (!ret) {
 		list_add_tail(&conn->entry, &cm->conns);
+		cm->changes++;
+		ipoib_msg_notify(conn->qp.dev, IPOIB_CMD_CONN_NTF,
+				 ipoib_conn_fill, conn);
+	}
 	spin_unlock_bh(&cm->lock);
 	return ret;
 }
@@ -165,6 +225,7 @@ int ipoib_conn_create_qp(struct ipoib_conn *conn)
 		return PTR_ERR(qp);
 	}
 	conn->qp.ib = qp;
+	WRITE_ONCE(conn->qpn, qp->qp_num);
 	return 0;
 }
 
@@ -328,6 +389,7 @@ void ipoib_conn_close(struct ipoib_conn *conn, struct list_head *closing)
 	spin_lock_bh(&cm->lock);
 	ipoib_conn_settle(conn);
 	list_move_tail(&conn->entry, closing);
+	cm->changes++;
 	spin_unlock_bh(&cm->lock);
 	ipoib_conn_move(conn, IPOIB_CONN_CLOSING);
 }

@@ -34,6 +34,7 @@
 #include "ipoib_trace.h"
 #include "ipoib_tx.h"
 #include "ipoib_ud.h"
+#include "ipoib_why.h"
 
 /* ---- states ------------------------------------------------------------- */
 
@@ -146,6 +147,7 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 
 	lockdep_assert_held(&dev->lock);
 	active = ipoib_port_active(port, &attr);
+	ipoib_why_port(dev, min(active, 0), &attr);
 	if (active < 0) {
 		/* Unknown is not down: keep the state until it can be read. */
 		ipoib_dev_try_again(dev, IPOIB_EV_PORT);
@@ -211,6 +213,7 @@ static bool ipoib_dev_carrier_on(struct ipoib_dev *dev)
 	on = ipoib_dev_is_up(dev) && dev->port_up && ipoib_mcast_is_up(dev);
 	if (on)
 		netif_carrier_on(dev->ndev);
+	ipoib_why_update(dev);
 	mutex_unlock(&dev->lock);
 	return on;
 }
@@ -358,9 +361,7 @@ static void ipoib_dev_move_broken(struct ipoib_dev *dev, int error)
 	ipoib_dev_move(dev, IPOIB_DEV_BROKEN);
 	WRITE_ONCE(dev->announce, true);
 	ipoib_dev_try_again(dev, IPOIB_EV_START);
-	if (net_ratelimit())
-		netdev_warn(dev->ndev, "can't be brought up: %pe\n",
-			    ERR_PTR(error));
+	ipoib_why_failed(dev, error);
 }
 
 /**
@@ -384,9 +385,6 @@ int ipoib_dev_start(struct ipoib_dev *dev)
 		WRITE_ONCE(dev->announce, true);
 	ret = ipoib_dev_start_qps(dev);
 	if (ret == -ENOENT) {
-		net_ratelimited_function(netdev_info, dev->ndev,
-					 "P_Key %#06x is not in the port's table yet\n",
-					 dev->pkey);
 		ipoib_dev_move(dev, IPOIB_DEV_NO_PKEY);
 		return 0;
 	}
@@ -445,9 +443,13 @@ int ipoib_dev_open(struct ipoib_dev *dev)
 		ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
 		dev->again &= ~BIT(IPOIB_EV_START);
 		ipoib_channel_put(ch);
+		if (net_ratelimit())
+			netdev_warn(dev->ndev, "can't be opened: %pe\n",
+				    ERR_PTR(ret));
 	} else {
 		ret = 0;
 	}
+	ipoib_why_update(dev);
 unlock:
 	mutex_unlock(&dev->lock);
 	return ret;
@@ -486,6 +488,7 @@ void ipoib_dev_close(struct ipoib_dev *dev)
 	ipoib_dev_down(dev);
 	ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
 	ipoib_channel_put(ipoib_dev_channel(dev));
+	ipoib_why_update(dev);
 	mutex_unlock(&dev->lock);
 }
 
@@ -520,6 +523,9 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 		WRITE_ONCE(dev->pkey, pkey);
 		ipoib_dev_queue_link_work(dev);
 	}
+	/* The kind of membership may be another one. */
+	if (ipoib_dev_is_up(dev) && dev->port_up && !ipoib_mcast_is_up(dev))
+		ipoib_mcast_rejoin(dev, false);
 	/* A broken one is restarted by its own retry. */
 	if (dev->state == IPOIB_DEV_STARTING ||
 	    (dev->state == IPOIB_DEV_NO_PKEY &&
@@ -651,6 +657,7 @@ static void ipoib_dev_work(struct work_struct *work)
 	mutex_lock(&dev->lock);
 	bits |= ipoib_dev_take_again(dev);
 	ipoib_dev_handle(dev, bits);
+	ipoib_why_update(dev);
 	if (dev->again)
 		ipoib_dev_schedule(dev);
 	else

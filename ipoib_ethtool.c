@@ -19,6 +19,7 @@
 #include "ipoib_settings.h"
 #include "ipoib_tx.h"
 #include "ipoib_ud.h"
+#include "ipoib_why.h"
 
 static void ipoib_get_drvinfo(struct net_device *ndev,
 			      struct ethtool_drvinfo *info)
@@ -53,6 +54,28 @@ static int ipoib_get_link_ksettings(struct net_device *ndev,
 	if (cmd->base.speed != SPEED_UNKNOWN)
 		cmd->base.duplex = DUPLEX_FULL;
 	return 0;
+}
+
+/* A port that is configured but waits for its SM has no state in ethtool. */
+static int
+ipoib_get_link_ext_state(struct net_device *ndev,
+			 struct ethtool_link_ext_state_info *info)
+{
+	switch (ipoib_why_no_link(ipoib_priv(ndev))) {
+	case IB_PORT_PHYS_STATE_POLLING:
+		info->link_ext_state = ETHTOOL_LINK_EXT_STATE_AUTONEG;
+		info->autoneg =
+			ETHTOOL_LINK_EXT_SUBSTATE_AN_NO_PARTNER_DETECTED;
+		return 0;
+	case IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING:
+		info->link_ext_state = ETHTOOL_LINK_EXT_STATE_AUTONEG;
+		return 0;
+	case IB_PORT_PHYS_STATE_LINK_ERROR_RECOVERY:
+		info->link_ext_state =
+			ETHTOOL_LINK_EXT_STATE_BAD_SIGNAL_INTEGRITY;
+		return 0;
+	}
+	return -ENODATA;
 }
 
 /* Scripts rely on names and order of the first eight. */
@@ -417,6 +440,7 @@ const struct ethtool_ops ipoib_ethtool_ops = {
 	.get_drvinfo		= ipoib_get_drvinfo,
 	.get_link		= ethtool_op_get_link,
 	.get_link_ksettings	= ipoib_get_link_ksettings,
+	.get_link_ext_state	= ipoib_get_link_ext_state,
 	.get_sset_count		= ipoib_get_sset_count,
 	.get_strings		= ipoib_get_strings,
 	.get_ethtool_stats	= ipoib_get_ethtool_stats,

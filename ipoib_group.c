@@ -16,6 +16,7 @@
 #include "ipoib.h"
 #include "ipoib_ah.h"
 #include "ipoib_count.h"
+#include "ipoib_msg.h"
 #include "ipoib_multicast.h"
 #include "ipoib_multicast_internal.h"
 #include "ipoib_neigh.h"
@@ -117,6 +118,7 @@ struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 		return NULL;
 	}
 	list_add_tail(&group->entry, &m->list);
+	m->changes++;
 	return group;
 }
 
@@ -261,6 +263,78 @@ bool ipoib_mcast_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
 	dest->qpn = IB_MULTICAST_QPN;
 	dest->link = NULL;
 	return ah;
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+static int ipoib_mcast_fill_record(struct sk_buff *skb,
+				   const struct ipoib_mcast *group)
+{
+	const struct ib_sa_mcmember_rec *rec = &group->rec;
+
+	if (nla_put_u32(skb, IPOIB_A_GROUP_MLID, be16_to_cpu(rec->mlid)) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_MTU,
+			max(ib_mtu_enum_to_int(rec->mtu), 0)) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_RATE,
+			max(ib_rate_to_mbps(rec->rate), 0)) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_SL, rec->sl))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/**
+ * ipoib_mcast_fill - write a group's attributes to a message
+ * @skb: message
+ * @object: group
+ *
+ * Context: ipoib_mcasts.lock held.
+ * Return: 0 or -EMSGSIZE
+ */
+int ipoib_mcast_fill(struct sk_buff *skb, const void *object)
+{
+	const struct ipoib_mcast *group = object;
+	const void *broadcast = rcu_access_pointer(group->dev->mcast->broadcast);
+
+	lockdep_assert_held(&group->dev->mcast->lock);
+	if (nla_put(skb, IPOIB_A_GROUP_MGID, sizeof(group->mgid),
+		    &group->mgid) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_STATUS,
+			group->gone ? IPOIB_GROUP_STATUS_LEFT :
+				      ipoib_group_status(group->state)) ||
+	    (group->sendonly && nla_put_flag(skb, IPOIB_A_GROUP_SEND_ONLY)) ||
+	    (group == broadcast &&
+	     nla_put_flag(skb, IPOIB_A_GROUP_BROADCAST)) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_FAILURES, group->failures) ||
+	    (group->error &&
+	     nla_put_s32(skb, IPOIB_A_GROUP_ERROR, group->error)) ||
+	    nla_put_u32(skb, IPOIB_A_GROUP_WAITING_PACKETS,
+			skb_queue_len(&group->waiting)))
+		return -EMSGSIZE;
+	return rcu_access_pointer(group->ah) ?
+	       ipoib_mcast_fill_record(skb, group) : 0;
+}
+
+/**
+ * ipoib_mcast_dump - write an interface's groups to a dump
+ * @dev: interface
+ * @dump: dump
+ * Return: 0 or -EMSGSIZE, as ipoib_dump_one()
+ */
+int ipoib_mcast_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump)
+{
+	struct ipoib_mcasts *m = dev->mcast;
+	const struct ipoib_mcast *group;
+	int ret = 0;
+
+	spin_lock_bh(&m->lock);
+	ipoib_dump_begin(dump, m->changes);
+	list_for_each_entry(group, &m->list, entry) {
+		ret = ipoib_dump_one(dump, dev, ipoib_mcast_fill, group);
+		if (ret)
+			break;
+	}
+	spin_unlock_bh(&m->lock);
+	return ret;
 }
 
 /* ---- counters and debugfs ----------------------------------------------- */

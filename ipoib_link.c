@@ -11,6 +11,7 @@
 #include "ipoib.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_link.h"
+#include "ipoib_msg.h"
 #include "ipoib_rules.h"
 #include "ipoib_skb.h"
 #include "ipoib_trace.h"
@@ -59,6 +60,50 @@ void ipoib_link_notify(struct ipoib_link *link)
 
 /* ---- states ------------------------------------------------------------ */
 
+static int ipoib_link_fill_state(struct sk_buff *skb,
+				 const struct ipoib_link *link)
+{
+	lockdep_assert_held(&link->lock);
+	if (nla_put_u32(skb, IPOIB_A_NEIGH_LINK_STATUS, link->dead ?
+			IPOIB_LINK_STATUS_NONE :
+			ipoib_link_status(link->state)) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_LINK_FAILURES, link->failures) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_LINK_WAITING_BYTES,
+			link->waiting_bytes))
+		return -EMSGSIZE;
+	return link->state == IPOIB_LINK_UP && !link->dead ?
+	       nla_put_u32(skb, IPOIB_A_NEIGH_MAX_MSG, link->max_msg) : 0;
+}
+
+static int ipoib_link_fill(struct sk_buff *skb, const void *object)
+{
+	const struct ipoib_link *link = object;
+
+	if (nla_put(skb, IPOIB_A_NEIGH_LLADDR, INFINIBAND_ALEN, link->addr) ||
+	    nla_put(skb, IPOIB_A_NEIGH_GID, sizeof(union ib_gid),
+		    link->addr + 4))
+		return -EMSGSIZE;
+	return ipoib_link_fill_state(skb, link);
+}
+
+/**
+ * ipoib_link_report - write a link's state to a message about its neighbour
+ * @skb: message
+ * @link: link
+ *
+ * Context: ipoib_paths.lock held.
+ * Return: 0 or -EMSGSIZE
+ */
+int ipoib_link_report(struct sk_buff *skb, struct ipoib_link *link)
+{
+	int ret;
+
+	spin_lock(&link->lock);
+	ret = ipoib_link_fill_state(skb, link);
+	spin_unlock(&link->lock);
+	return ret;
+}
+
 /**
  * ipoib_link_move - change the state of a link
  * @link: link, its lock held
@@ -66,11 +111,16 @@ void ipoib_link_notify(struct ipoib_link *link)
  */
 void ipoib_link_move(struct ipoib_link *link, enum ipoib_link_state to)
 {
+	enum ipoib_link_status was = ipoib_link_status(link->state);
+
 	lockdep_assert_held(&link->lock);
 	WARN_ON_ONCE(!ipoib_link_may_move(link->state, to));
 	trace_ipoib_link_state(link->dev, link->addr, link->failures,
 			       link->state, to);
 	WRITE_ONCE(link->state, to);
+	if (ipoib_link_status(to) != was && !link->dead)
+		ipoib_msg_notify(link->dev, IPOIB_CMD_LINK_NTF,
+				 ipoib_link_fill, link);
 }
 
 /* Enter back-off: the first packet after it asks for a connection. */
@@ -196,6 +246,9 @@ void ipoib_link_destroy(struct ipoib_link *link)
 	ipoib_link_take_waiting(link, &drop);
 	if (link->conn)
 		ipoib_conn_notify(link->conn, IPOIB_CONN_EV_CLOSE);
+	if (ipoib_link_status(link->state) != IPOIB_LINK_STATUS_NONE)
+		ipoib_msg_notify(link->dev, IPOIB_CMD_LINK_NTF,
+				 ipoib_link_fill, link);
 	spin_unlock(&link->lock);
 	while (!skb_queue_empty(&drop))
 		ipoib_drop(link->dev->ndev, __skb_dequeue(&drop),

@@ -48,6 +48,7 @@
 #include "ipoib_debug.h"
 #include "ipoib_dev.h"
 #include "ipoib_fs.h"
+#include "ipoib_genl.h"
 #include "ipoib_netdev.h"
 #include "ipoib_netlink.h"
 #include "ipoib_port.h"
@@ -346,9 +347,12 @@ static int __init ipoib_init_module(void)
 	ret = register_netdevice_notifier(&ipoib_netdev_notifier);
 	if (ret)
 		goto err_sa;
-	ret = rtnl_link_register(&ipoib_link_ops);
+	ret = ipoib_genl_init();
 	if (ret)
 		goto err_notifier;
+	ret = rtnl_link_register(&ipoib_link_ops);
+	if (ret)
+		goto err_genl;
 	ret = ib_register_client(&ipoib_client);
 	if (ret)
 		goto err_link;
@@ -356,6 +360,8 @@ static int __init ipoib_init_module(void)
 
 err_link:
 	rtnl_link_unregister(&ipoib_link_ops);
+err_genl:
+	ipoib_genl_exit();
 err_notifier:
 	unregister_netdevice_notifier(&ipoib_netdev_notifier);
 err_sa:
@@ -371,6 +377,7 @@ static void __exit ipoib_exit_module(void)
 {
 	ib_unregister_client(&ipoib_client);
 	rtnl_link_unregister(&ipoib_link_ops);
+	ipoib_genl_exit();
 	unregister_netdevice_notifier(&ipoib_netdev_notifier);
 	/* Waits for the last callback of the SA client. */
 	ib_sa_unregister_client(&ipoib_sa);

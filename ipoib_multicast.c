@@ -29,6 +29,7 @@
 #include "ipoib.h"
 #include "ipoib_ah.h"
 #include "ipoib_debug.h"
+#include "ipoib_msg.h"
 #include "ipoib_multicast.h"
 #include "ipoib_multicast_internal.h"
 #include "ipoib_port.h"
@@ -53,6 +54,7 @@
 static void ipoib_mcast_move(struct ipoib_mcast *group,
 			     enum ipoib_mcast_state to, int status)
 {
+	enum ipoib_group_status was = ipoib_group_status(group->state);
 	struct ipoib_mcasts *m = group->dev->mcast;
 
 	lockdep_assert_held(&m->lock);
@@ -64,6 +66,9 @@ static void ipoib_mcast_move(struct ipoib_mcast *group,
 	trace_ipoib_mcast_state(group->dev, &group->mgid, group->sendonly,
 				group->state, to, status);
 	group->state = to;
+	if (ipoib_group_status(to) != was || group->gone)
+		ipoib_msg_notify(group->dev, IPOIB_CMD_GROUP_NTF,
+				 ipoib_mcast_fill, group);
 }
 
 static struct ipoib_mcast *ipoib_mcast_broadcast(const struct ipoib_mcasts *m)
@@ -141,6 +146,7 @@ static void ipoib_mcast_unlink(struct ipoib_mcast *group)
 
 	lockdep_assert_held(&m->lock);
 	group->gone = true;
+	m->changes++;
 	ipoib_mcast_set_sendonly(group, false);
 	list_del(&group->entry);
 	list_del_init(&group->todo);
@@ -149,12 +155,17 @@ static void ipoib_mcast_unlink(struct ipoib_mcast *group)
 
 /* ---- joining ------------------------------------------------------------ */
 
-/* Schedule the next attempt; called with the lock held. */
-static void ipoib_mcast_backoff(struct ipoib_mcast *group)
+/* Schedule the next attempt after an error; called with the lock held. */
+static void ipoib_mcast_backoff(struct ipoib_mcast *group, int error,
+				bool unusable)
 {
 	unsigned long delay;
 
 	lockdep_assert_held(&group->dev->mcast->lock);
+	group->error = error;
+	group->unusable = unusable;
+	if (ipoib_mcast_is_broadcast(group))
+		ipoib_dev_event(group->dev, IPOIB_EV_CAUSE);
 	delay = ipoib_mcast_delay(group->failures,
 				  ipoib_mcast_is_broadcast(group));
 	group->failures++;
@@ -187,6 +198,10 @@ static void ipoib_mcast_complain(const struct ipoib_mcast *group, int status)
 {
 	const char *why = "no answer from the SA";
 
+	/* Without a carrier, ipoib_why.c says it. */
+	if (ipoib_mcast_is_broadcast(group) &&
+	    !netif_carrier_ok(group->dev->ndev))
+		return;
 	if (status == -EINVAL)
 		why = "refused by the SA";
 	else if (status != -ETIMEDOUT)
@@ -221,20 +236,22 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 		group->sa = sa;
 		group->rec = sa->rec;
 		group->failures = 0;
+		group->error = 0;
+		group->unusable = false;
 		group->unsent = 0;
 		ipoib_mcast_move(group, IPOIB_MCAST_JOINED, 0);
 		ipoib_mcast_todo(group, &m->answered);
 	} else {
 		group->sa = NULL;
-		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, status);
 		if (status == -ENETRESET) {
 			group->retry = jiffies;
 			ipoib_mcast_todo(group, &m->join);
 		} else if (status != -EAGAIN || !ipoib_mcast_put_off(group)) {
-			ipoib_mcast_backoff(group);
+			ipoib_mcast_backoff(group, status, false);
 			if (group->failures == IPOIB_MCAST_COMPLAIN)
 				ipoib_mcast_complain(group, status);
 		}
+		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, status);
 		/* Refused, not just unanswered: use the broadcast group. */
 		if (status == -EINVAL && group->sendonly &&
 		    group->failures > 1) {
@@ -341,7 +358,7 @@ static void ipoib_mcast_join(struct ipoib_mcast *group)
 
 	spin_lock_bh(&m->lock);
 	if (IS_ERR(sa)) {
-		ipoib_mcast_backoff(group);
+		ipoib_mcast_backoff(group, PTR_ERR(sa), false);
 		ipoib_mcast_move(group, IPOIB_MCAST_IDLE, PTR_ERR(sa));
 	} else if (group->state == IPOIB_MCAST_JOINING) {
 		group->sa = sa;	/* not answered yet */
@@ -403,7 +420,7 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 	ah = ret ? ERR_PTR(ret) : ipoib_mcast_make_ah(group);
 	spin_lock_bh(&m->lock);
 	if (IS_ERR(ah)) {
-		ipoib_mcast_backoff(group);
+		ipoib_mcast_backoff(group, PTR_ERR(ah), true);
 	} else {
 		old = rcu_replace_pointer(group->ah, ah,
 					  lockdep_is_held(&m->lock));
@@ -421,8 +438,9 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 	spin_unlock_bh(&m->lock);
 
 	if (IS_ERR(ah)) {
-		netdev_warn_once(dev->ndev, "can't use group %pI6: %pe\n",
-				 group->mgid.raw, ah);
+		if (!ipoib_mcast_is_broadcast(group))
+			netdev_warn_once(dev->ndev, "can't use group %pI6: %pe\n",
+					 group->mgid.raw, ah);
 		ipoib_mcast_leave(group);
 		return;
 	}
@@ -728,6 +746,8 @@ void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave)
 	list_for_each_entry(group, &m->list, entry) {
 		group->retry = jiffies;
 		group->failures = 0;
+		group->error = 0;
+		group->unusable = false;
 		group->unsent = 0;
 	}
 	ipoib_mcast_kick(m);
@@ -749,6 +769,28 @@ bool ipoib_mcast_is_up(struct ipoib_dev *dev)
 	up = bc && bc->state == IPOIB_MCAST_MEMBER;
 	spin_unlock_bh(&m->lock);
 	return up;
+}
+
+/**
+ * ipoib_mcast_get_facts - what the broadcast group says about an interface
+ * @dev: interface
+ * @facts: its @join_error and @unusable are set
+ * Return: true if the group has been joined
+ */
+bool ipoib_mcast_get_facts(const struct ipoib_dev *dev,
+			   struct ipoib_facts *facts)
+{
+	struct ipoib_mcasts *m = dev->mcast;
+	const struct ipoib_mcast *bc;
+	bool joined;
+
+	spin_lock_bh(&m->lock);
+	bc = ipoib_mcast_broadcast(m);
+	joined = bc && bc->state == IPOIB_MCAST_MEMBER;
+	facts->join_error = bc ? bc->error : 0;
+	facts->unusable = bc && bc->unusable;
+	spin_unlock_bh(&m->lock);
+	return joined;
 }
 
 /* ---- life cycle --------------------------------------------------------- */

@@ -9,6 +9,8 @@
 
 struct ipoib_dest;
 struct ipoib_dev;
+struct ipoib_dump;
+struct ipoib_facts;
 struct ipoib_txq;
 struct seq_file;
 struct sk_buff;
@@ -35,10 +37,13 @@ void ipoib_mcast_stop(struct ipoib_dev *dev);
 void ipoib_mcast_resync(struct ipoib_dev *dev);
 void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave);
 bool ipoib_mcast_is_up(struct ipoib_dev *dev);
+bool ipoib_mcast_get_facts(const struct ipoib_dev *dev,
+			   struct ipoib_facts *facts);
 bool ipoib_mcast_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
 			const u8 *addr, struct ipoib_dest *dest);
 void ipoib_mcast_get_stats(const struct ipoib_dev *dev,
 			   struct ipoib_mcast_stats *stats);
+int ipoib_mcast_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump);
 void ipoib_mcast_show(struct seq_file *file, const struct ipoib_dev *dev);
 
 #endif /* IPOIB_MULTICAST_H */

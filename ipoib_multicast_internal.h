@@ -49,6 +49,8 @@
  * @created: jiffies
  * @retry: jiffies before which no join is tried
  * @failures: failed joins in a row
+ * @error: how the last join failed, 0 once one has succeeded
+ * @unusable: @error is not the join's but that of using the group
  * @unsent: joins in a row that ib_sa had no address of the SM for
  * @rcu: frees it
  */
@@ -73,6 +75,8 @@ struct ipoib_mcast {
 	unsigned long created;
 	unsigned long retry;
 	u32 failures;
+	int error;
+	bool unusable;
 	u32 unsent;
 	struct rcu_head rcu;
 };
@@ -103,6 +107,7 @@ struct ipoib_mcast {
  * @generation: of the last look at the stack's list
  * @joining: joins in flight
  * @num_sendonly: send-only groups
+ * @changes: of @list
  * @stats: counters
  */
 struct ipoib_mcasts {
@@ -129,6 +134,7 @@ struct ipoib_mcasts {
 	u32 generation;
 	u32 joining;
 	u32 num_sendonly;
+	u32 changes;
 	struct ipoib_mcast_stats stats;
 };
 
@@ -144,5 +150,6 @@ void ipoib_mcast_kick(struct ipoib_mcasts *m);
 struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 				       const union ib_gid *mgid);
 void ipoib_mcast_set_sendonly(struct ipoib_mcast *group, bool sendonly);
+int ipoib_mcast_fill(struct sk_buff *skb, const void *object);
 
 #endif /* IPOIB_MULTICAST_INTERNAL_H */

@@ -15,6 +15,7 @@
 #include "ipoib_cm_internal.h"
 #include "ipoib_count.h"
 #include "ipoib_link.h"
+#include "ipoib_msg.h"
 #include "ipoib_neigh.h"
 #include "ipoib_path_internal.h"
 #include "ipoib_port.h"
@@ -65,6 +66,7 @@ struct ipoib_neigh {
  * @dev: interface
  * @table: by address, RCU
  * @list: all of them
+ * @changes: of @list, and of its order
  * @num: how many
  * @gc: removes those not used for a while; runs only while there are any
  * @open: the interface is up; otherwise no neighbour is created
@@ -77,6 +79,7 @@ struct ipoib_neighs {
 	struct ipoib_dev *dev;
 	struct rhashtable table;
 	struct list_head list;
+	u32 changes;
 	u32 num;
 	struct delayed_work gc;
 	bool open;
@@ -123,6 +126,7 @@ static void ipoib_neigh_remove(struct ipoib_neigh *neigh)
 	smp_store_release(&dev->neigh->removals, dev->neigh->removals + 1);
 	list_del(&neigh->entry);
 	list_del(&neigh->user.entry);
+	dev->neigh->changes++;
 	dev->neigh->num--;
 	if (neigh->link)
 		ipoib_link_destroy(neigh->link);
@@ -188,6 +192,7 @@ static struct ipoib_neigh *ipoib_neigh_victim(struct ipoib_dev *dev)
 	struct ipoib_neigh *neigh, *found = NULL;
 	u32 n;
 
+	dev->neigh->changes++;
 	for (n = 0; n < IPOIB_NEIGH_LOOK; n++) {
 		neigh = list_first_entry(&dev->neigh->list, struct ipoib_neigh,
 					 entry);
@@ -303,6 +308,7 @@ static struct ipoib_neigh *ipoib_neigh_alloc(struct ipoib_dev *dev,
 	neigh->dev = dev;
 	neigh->path = path;
 	neigh->user.own = &dev->neigh->source;
+	neigh->user.dev = dev;
 	if (dev->connected && ipoib_addr_is_rc(addr)) {
 		neigh->link = ipoib_link_create(dev, neigh, addr);
 		if (!neigh->link)
@@ -350,6 +356,7 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 	if (list_empty(&dev->neigh->list))
 		queue_delayed_work(ipoib_wq, &dev->neigh->gc, IPOIB_NEIGH_GC);
 	list_add_tail(&neigh->entry, &dev->neigh->list);
+	dev->neigh->changes++;
 	list_add_tail(&neigh->user.entry, &path->neighs);
 	dev->neigh->num++;
 	return neigh;
@@ -580,6 +587,7 @@ static void ipoib_neigh_gc(struct work_struct *work)
 		neigh = list_first_entry(&neighs->list, struct ipoib_neigh,
 					 entry);
 		list_move_tail(&neigh->entry, &neighs->list);
+		neighs->changes++;
 		if (ipoib_neigh_idle(neigh)) {
 			path = neigh->path;
 			ipoib_neigh_remove(neigh);
@@ -685,6 +693,41 @@ bool ipoib_neigh_set_gid(struct ipoib_dev *dev, const union ib_gid *gid)
 	dev->local_gid = *gid;
 	spin_unlock_bh(&paths->lock);
 	return changed;
+}
+
+/* Context: ipoib_paths.lock held. */
+static int ipoib_neigh_fill(struct sk_buff *skb, const void *object)
+{
+	const struct ipoib_neigh *neigh = object;
+
+	if (nla_put(skb, IPOIB_A_NEIGH_LLADDR, INFINIBAND_ALEN, neigh->addr) ||
+	    ipoib_msg_put_ms(skb, IPOIB_A_NEIGH_IDLE, READ_ONCE(neigh->used)) ||
+	    ipoib_path_fill(skb, neigh->path))
+		return -EMSGSIZE;
+	return neigh->link ? ipoib_link_report(skb, neigh->link) : 0;
+}
+
+/**
+ * ipoib_neigh_dump - write an interface's neighbours to a dump
+ * @dev: interface
+ * @dump: dump
+ * Return: 0 or -EMSGSIZE, as ipoib_dump_one()
+ */
+int ipoib_neigh_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump)
+{
+	struct ipoib_paths *paths = dev->port->paths;
+	const struct ipoib_neigh *neigh;
+	int ret = 0;
+
+	spin_lock_bh(&paths->lock);
+	ipoib_dump_begin(dump, dev->neigh->changes);
+	list_for_each_entry(neigh, &dev->neigh->list, entry) {
+		ret = ipoib_dump_one(dump, dev, ipoib_neigh_fill, neigh);
+		if (ret)
+			break;
+	}
+	spin_unlock_bh(&paths->lock);
+	return ret;
 }
 
 /**

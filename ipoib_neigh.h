@@ -10,6 +10,7 @@
 
 struct ipoib_ah;
 struct ipoib_dev;
+struct ipoib_dump;
 struct ipoib_link;
 struct ipoib_txq;
 struct sk_buff;
@@ -51,6 +52,7 @@ bool ipoib_neigh_link(struct ipoib_dev *dev, const u8 *addr,
 int ipoib_neigh_record(struct ipoib_dev *dev, struct ipoib_link *link,
 		       struct sa_path_rec *rec, bool doubt);
 void ipoib_neigh_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid);
+int ipoib_neigh_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump);
 void ipoib_neigh_get_stats(const struct ipoib_dev *dev,
 			   struct ipoib_neigh_stats *stats);
 

@@ -32,6 +32,7 @@
 #include "ipoib_skb.h"
 #include "ipoib_tx.h"
 #include "ipoib_ud.h"
+#include "ipoib_why.h"
 
 MODULE_IMPORT_NS("NETDEV_INTERNAL");	/* netif_close_many() */
 
@@ -525,9 +526,12 @@ static int ipoib_init(struct net_device *ndev)
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
-	ret = ipoib_neigh_init(dev);
+	ret = ipoib_why_init(dev);
 	if (ret)
 		return ret;
+	ret = ipoib_neigh_init(dev);
+	if (ret)
+		goto err_why;
 	ret = ipoib_mcast_init(dev);
 	if (ret)
 		goto err_neigh;
@@ -565,6 +569,9 @@ err_mcast:
 	ipoib_mcast_exit(dev);
 err_neigh:
 	ipoib_neigh_exit(dev);
+err_why:
+	ipoib_why_stop(dev);
+	ipoib_why_exit(dev);
 	return ret;
 }
 
@@ -579,6 +586,7 @@ static void ipoib_uninit(struct net_device *ndev)
 	ipoib_ud_destroy(dev);
 	/* It takes no rtnl, and does nothing while the interface is down. */
 	cancel_delayed_work_sync(&dev->work);
+	ipoib_why_stop(dev);
 }
 
 /* The last reference is gone, and perhaps the port as well. */
@@ -591,6 +599,7 @@ static void ipoib_destructor(struct net_device *ndev)
 	ipoib_ud_exit(dev);
 	ipoib_mcast_exit(dev);
 	ipoib_neigh_exit(dev);
+	ipoib_why_exit(dev);
 }
 
 /*

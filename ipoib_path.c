@@ -21,6 +21,7 @@
 
 #include "ipoib.h"
 #include "ipoib_ah.h"
+#include "ipoib_msg.h"
 #include "ipoib_path.h"
 #include "ipoib_path_internal.h"
 #include "ipoib_port.h"
@@ -45,14 +46,76 @@ static const struct rhashtable_params ipoib_path_params = {
 	.automatic_shrinking = true,
 };
 
+static int ipoib_path_fill_record(struct sk_buff *skb,
+				  const struct ipoib_path *path)
+{
+	const struct sa_path_rec *rec = &path->rec;
+
+	if (nla_put_u32(skb, IPOIB_A_NEIGH_DLID, path->dlid) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_SL, rec->sl) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_PATH_MTU,
+			max(ib_mtu_enum_to_int(rec->mtu), 0)) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_RATE,
+			max(ib_rate_to_mbps(rec->rate), 0)) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_HOP_LIMIT, rec->hop_limit))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/**
+ * ipoib_path_fill - write a path's attributes to a message
+ * @skb: message
+ * @object: path
+ *
+ * Context: ipoib_paths.lock held.
+ * Return: 0 or -EMSGSIZE
+ */
+int ipoib_path_fill(struct sk_buff *skb, const void *object)
+{
+	const struct ipoib_path *path = object;
+
+	lockdep_assert_held(&path->paths->lock);
+	if (nla_put(skb, IPOIB_A_NEIGH_GID, sizeof(path->key.dgid),
+		    &path->key.dgid) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_PATH_STATUS,
+			ipoib_path_status(path->state)) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_PATH_FAILURES, path->failures) ||
+	    nla_put_u32(skb, IPOIB_A_NEIGH_PATH_WAITING_PACKETS,
+			skb_queue_len(&path->waiting)))
+		return -EMSGSIZE;
+	return rcu_access_pointer(path->ah) ?
+	       ipoib_path_fill_record(skb, path) : 0;
+}
+
+/* Tell each interface that has neighbours there; they are mostly in a row. */
+static void ipoib_path_notify(const struct ipoib_path *path)
+{
+	const struct ipoib_path_user *user;
+	const struct ipoib_dev *told = NULL;
+
+	if (!ipoib_msg_wanted(IPOIB_CMD_PATH_NTF))
+		return;
+	list_for_each_entry(user, &path->neighs, entry) {
+		if (user->dev == told)
+			continue;
+		told = user->dev;
+		ipoib_msg_notify(told, IPOIB_CMD_PATH_NTF, ipoib_path_fill,
+				 path);
+	}
+}
+
 static void ipoib_path_move(struct ipoib_path *path,
 			    enum ipoib_path_state to, int status)
 {
+	enum ipoib_path_status was = ipoib_path_status(path->state);
+
 	lockdep_assert_held(&path->paths->lock);
 	WARN_ON_ONCE(!ipoib_path_may_move(path->state, to));
 	trace_ipoib_path_state(path->paths->ca, path->paths->num,
 			       &path->key.dgid, path->state, to, status);
 	path->state = to;
+	if (ipoib_path_status(to) != was)
+		ipoib_path_notify(path);
 }
 
 struct ipoib_ah *ipoib_path_ah(struct ipoib_path *path)

@@ -70,10 +70,12 @@ struct ipoib_path_key {
  * struct ipoib_path_user - a neighbour whose packets take a path
  * @entry: in ipoib_path.neighs
  * @own: source of its interface
+ * @dev: its interface
  */
 struct ipoib_path_user {
 	struct list_head entry;
 	struct ipoib_path_source *own;
+	const struct ipoib_dev *dev;
 };
 
 /**
@@ -240,6 +242,7 @@ struct ipoib_path *ipoib_told_victim(struct ipoib_paths *paths, u16 lid);
 
 /* ipoib_path.c */
 struct ipoib_ah *ipoib_path_ah(struct ipoib_path *path);
+int ipoib_path_fill(struct sk_buff *skb, const void *object);
 void ipoib_path_drop_waiting(struct ipoib_path *path,
 			     struct sk_buff_head *drop);
 void ipoib_path_free_skbs(struct sk_buff_head *list);

@@ -61,21 +61,34 @@ static void ipoib_port_event(struct ib_event_handler *handler,
 	queue_work(ipoib_wq, &port->event_work);
 }
 
-static void ipoib_port_event_work(struct work_struct *work)
+/**
+ * ipoib_port_raise - have all interfaces of a port handle events
+ * @port: port
+ * @bits: bits of enum ipoib_event
+ *
+ * Context: process.
+ */
+void ipoib_port_raise(struct ipoib_port *port, unsigned long bits)
 {
-	struct ipoib_port *port =
-		container_of(work, struct ipoib_port, event_work);
-	unsigned long bits = xchg(&port->events, 0);
 	struct ipoib_dev *dev;
 	unsigned long bit;
 
-	if (bits & (BIT(IPOIB_EV_REVALIDATE) | BIT(IPOIB_EV_REJOIN)))
-		ipoib_paths_revalidate(port);
 	mutex_lock(&port->lock);
 	list_for_each_entry(dev, &port->devs, port_entry)
 		for_each_set_bit(bit, &bits, BITS_PER_LONG)
 			ipoib_dev_event(dev, bit);
 	mutex_unlock(&port->lock);
+}
+
+static void ipoib_port_event_work(struct work_struct *work)
+{
+	struct ipoib_port *port =
+		container_of(work, struct ipoib_port, event_work);
+	unsigned long bits = xchg(&port->events, 0);
+
+	if (bits & (BIT(IPOIB_EV_REVALIDATE) | BIT(IPOIB_EV_REJOIN)))
+		ipoib_paths_revalidate(port);
+	ipoib_port_raise(port, bits);
 }
 
 /**

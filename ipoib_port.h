@@ -100,6 +100,7 @@ void ipoib_port_destroy(struct ipoib_port *port);
 void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_set_channels(struct ipoib_port *port, u32 num);
+void ipoib_port_raise(struct ipoib_port *port, unsigned long bits);
 int ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);
 bool ipoib_port_has_guid(struct ipoib_port *port, __be64 guid);
 __be64 ipoib_port_guid(struct ipoib_port *port, __be64 guid);

@@ -164,6 +164,138 @@ bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to)
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_may_move);
 
+/* ---- what users are told ------------------------------------------------ */
+
+/**
+ * ipoib_path_status - a path's state as users see it
+ * @state: state
+ */
+enum ipoib_path_status ipoib_path_status(enum ipoib_path_state state)
+{
+	switch (state) {
+	case IPOIB_PATH_QUEUED:
+	case IPOIB_PATH_QUERY:
+		return IPOIB_PATH_STATUS_ASKING;
+	case IPOIB_PATH_VALID:
+		return IPOIB_PATH_STATUS_VALID;
+	case IPOIB_PATH_BACKOFF:
+		return IPOIB_PATH_STATUS_FAILED;
+	default:
+		return IPOIB_PATH_STATUS_UNKNOWN;
+	}
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_path_status);
+
+/**
+ * ipoib_link_status - likewise for a link
+ * @state: state
+ */
+enum ipoib_link_status ipoib_link_status(enum ipoib_link_state state)
+{
+	switch (state) {
+	case IPOIB_LINK_WANTED:
+	case IPOIB_LINK_CONNECTING:
+		return IPOIB_LINK_STATUS_OPENING;
+	case IPOIB_LINK_UP:
+		return IPOIB_LINK_STATUS_UP;
+	case IPOIB_LINK_BACKOFF:
+		return IPOIB_LINK_STATUS_FAILED;
+	default:
+		return IPOIB_LINK_STATUS_NONE;
+	}
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_status);
+
+/**
+ * ipoib_group_status - likewise for a group
+ * @state: state
+ */
+enum ipoib_group_status ipoib_group_status(enum ipoib_mcast_state state)
+{
+	switch (state) {
+	case IPOIB_MCAST_JOINING:
+	case IPOIB_MCAST_JOINED:
+		return IPOIB_GROUP_STATUS_JOINING;
+	case IPOIB_MCAST_MEMBER:
+		return IPOIB_GROUP_STATUS_MEMBER;
+	default:
+		return IPOIB_GROUP_STATUS_WAITING;
+	}
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_group_status);
+
+/**
+ * ipoib_conn_status - likewise for a connection
+ * @state: state
+ */
+enum ipoib_conn_status ipoib_conn_status(enum ipoib_conn_state state)
+{
+	switch (state) {
+	case IPOIB_CONN_NEW:
+	case IPOIB_CONN_ASKED:
+		return IPOIB_CONN_STATUS_OPENING;
+	case IPOIB_CONN_ANSWERED:
+		return IPOIB_CONN_STATUS_HALF_OPEN;
+	case IPOIB_CONN_UP:
+		return IPOIB_CONN_STATUS_UP;
+	default:
+		return IPOIB_CONN_STATUS_CLOSING;
+	}
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_conn_status);
+
+static enum ipoib_cause ipoib_join_cause(const struct ipoib_facts *facts)
+{
+	if (facts->unusable)
+		return IPOIB_CAUSE_GROUP_UNUSABLE;
+	switch (facts->join_error) {
+	case 0:
+		return IPOIB_CAUSE_JOINING;
+	case -EINVAL:	/* the SA's answer is an error */
+		return facts->limited ? IPOIB_CAUSE_LIMITED_PKEY :
+					IPOIB_CAUSE_JOIN_REFUSED;
+	case -ETIMEDOUT:
+		return IPOIB_CAUSE_SA_SILENT;
+	default:
+		return IPOIB_CAUSE_SA_UNREACHABLE;
+	}
+}
+
+/**
+ * ipoib_find_cause - why an interface can't carry packets
+ * @facts: what is known
+ *
+ * The first obstacle on the way up: whoever removes it learns of the next.
+ *
+ * Return: the cause, or IPOIB_CAUSE_NONE
+ */
+enum ipoib_cause ipoib_find_cause(const struct ipoib_facts *facts)
+{
+	switch (facts->state) {
+	case IPOIB_DEV_CLOSED:
+	case IPOIB_DEV_STOPPING:
+		return IPOIB_CAUSE_ADMIN_DOWN;
+	case IPOIB_DEV_BROKEN:
+		return IPOIB_CAUSE_START_FAILED;
+	default:
+		break;
+	}
+	if (facts->port < 0)
+		return IPOIB_CAUSE_PORT_UNKNOWN;
+	if (facts->port == IB_PORT_INIT)
+		return IPOIB_CAUSE_PORT_INIT;
+	if (facts->port == IB_PORT_ARMED)
+		return IPOIB_CAUSE_PORT_ARMED;
+	if (facts->port != IB_PORT_ACTIVE)
+		return IPOIB_CAUSE_PORT_DOWN;
+	if (facts->state == IPOIB_DEV_NO_PKEY)
+		return IPOIB_CAUSE_NO_PKEY;
+	if (facts->state == IPOIB_DEV_STARTING)
+		return IPOIB_CAUSE_STARTING;
+	return facts->joined ? IPOIB_CAUSE_NONE : ipoib_join_cause(facts);
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_find_cause);
+
 /* ---- delays ------------------------------------------------------------- */
 
 static unsigned long ipoib_delay_doubled(unsigned long first, u32 failures)

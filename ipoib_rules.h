@@ -9,6 +9,7 @@
 #ifndef IPOIB_RULES_H
 #define IPOIB_RULES_H
 
+#include <linux/ipoib.h>
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
@@ -27,6 +28,7 @@
  * @IPOIB_EV_RESTART: the QP is broken or stuck: rebuild it
  * @IPOIB_EV_START: retry what failed while bringing the interface up
  * @IPOIB_EV_LINK: the broadcast group was joined: MTU, address, carrier
+ * @IPOIB_EV_CAUSE: the interface may be down for another reason than before
  */
 enum ipoib_event {
 	IPOIB_EV_REVALIDATE,
@@ -37,6 +39,7 @@ enum ipoib_event {
 	IPOIB_EV_RESTART,
 	IPOIB_EV_START,
 	IPOIB_EV_LINK,
+	IPOIB_EV_CAUSE,
 };
 
 unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own);
@@ -147,6 +150,53 @@ bool ipoib_conn_may_move(enum ipoib_conn_state from, enum ipoib_conn_state to);
 #define IPOIB_LINK_WAIT_LEAST	(16 * 1024)	/* for each neighbour, always */
 
 bool ipoib_link_may_wait(u32 waiting, long all, u32 more);
+
+/* ---- what users are told ------------------------------------------------ */
+
+enum ipoib_path_status ipoib_path_status(enum ipoib_path_state state);
+enum ipoib_link_status ipoib_link_status(enum ipoib_link_state state);
+enum ipoib_group_status ipoib_group_status(enum ipoib_mcast_state state);
+enum ipoib_conn_status ipoib_conn_status(enum ipoib_conn_state state);
+
+/**
+ * struct ipoib_facts - what decides whether an interface can carry packets
+ * @state: of the interface
+ * @port: enum ib_port_state, or -errno if the HCA did not tell
+ * @joined: the broadcast group has been joined
+ * @join_error: how the last join failed; 0: it did not
+ * @unusable: it was joined, and @join_error is why it can't be used
+ * @limited: the port is a limited member of the partition
+ */
+struct ipoib_facts {
+	enum ipoib_dev_state state;
+	int port;
+	bool joined;
+	int join_error;
+	bool unusable;
+	bool limited;
+};
+
+enum ipoib_cause ipoib_find_cause(const struct ipoib_facts *facts);
+
+/* True if the cause is the port's, the same for all of its interfaces. */
+static inline bool ipoib_cause_of_port(enum ipoib_cause cause)
+{
+	return cause == IPOIB_CAUSE_PORT_UNKNOWN ||
+	       cause == IPOIB_CAUSE_PORT_DOWN ||
+	       cause == IPOIB_CAUSE_PORT_INIT ||
+	       cause == IPOIB_CAUSE_PORT_ARMED ||
+	       cause == IPOIB_CAUSE_SA_UNREACHABLE ||
+	       cause == IPOIB_CAUSE_SA_SILENT;
+}
+
+/* True if it passes soon where nothing is wrong. */
+static inline bool ipoib_cause_may_pass(enum ipoib_cause cause)
+{
+	return ipoib_cause_of_port(cause) || cause == IPOIB_CAUSE_JOINING ||
+	       cause == IPOIB_CAUSE_JOIN_REFUSED ||
+	       cause == IPOIB_CAUSE_LIMITED_PKEY ||
+	       cause == IPOIB_CAUSE_STARTING;
+}
 
 /* ---- delays, all in jiffies --------------------------------------------- */
 

@@ -1543,6 +1543,137 @@ static void test_event_fatal(struct kunit *test)
 			BIT(IPOIB_EV_PORT));
 }
 
+/* ---- what users are told ------------------------------------------------ */
+
+static void test_statuses(struct kunit *test)
+{
+	static const u8 paths[] = {
+		[IPOIB_PATH_IDLE]	= IPOIB_PATH_STATUS_UNKNOWN,
+		[IPOIB_PATH_QUEUED]	= IPOIB_PATH_STATUS_ASKING,
+		[IPOIB_PATH_QUERY]	= IPOIB_PATH_STATUS_ASKING,
+		[IPOIB_PATH_VALID]	= IPOIB_PATH_STATUS_VALID,
+		[IPOIB_PATH_BACKOFF]	= IPOIB_PATH_STATUS_FAILED,
+		[IPOIB_PATH_DEAD]	= IPOIB_PATH_STATUS_UNKNOWN,
+	};
+	static const u8 links[] = {
+		[IPOIB_LINK_IDLE]	= IPOIB_LINK_STATUS_NONE,
+		[IPOIB_LINK_WANTED]	= IPOIB_LINK_STATUS_OPENING,
+		[IPOIB_LINK_CONNECTING]	= IPOIB_LINK_STATUS_OPENING,
+		[IPOIB_LINK_UP]		= IPOIB_LINK_STATUS_UP,
+		[IPOIB_LINK_BACKOFF]	= IPOIB_LINK_STATUS_FAILED,
+	};
+	static const u8 groups[] = {
+		[IPOIB_MCAST_IDLE]	= IPOIB_GROUP_STATUS_WAITING,
+		[IPOIB_MCAST_JOINING]	= IPOIB_GROUP_STATUS_JOINING,
+		[IPOIB_MCAST_JOINED]	= IPOIB_GROUP_STATUS_JOINING,
+		[IPOIB_MCAST_MEMBER]	= IPOIB_GROUP_STATUS_MEMBER,
+	};
+	static const u8 conns[] = {
+		[IPOIB_CONN_NEW]	= IPOIB_CONN_STATUS_OPENING,
+		[IPOIB_CONN_ASKED]	= IPOIB_CONN_STATUS_OPENING,
+		[IPOIB_CONN_ANSWERED]	= IPOIB_CONN_STATUS_HALF_OPEN,
+		[IPOIB_CONN_UP]		= IPOIB_CONN_STATUS_UP,
+		[IPOIB_CONN_CLOSING]	= IPOIB_CONN_STATUS_CLOSING,
+		[IPOIB_CONN_DEAD]	= IPOIB_CONN_STATUS_CLOSING,
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(paths); i++)
+		KUNIT_EXPECT_EQ(test, (u32)ipoib_path_status(i), paths[i]);
+	for (i = 0; i < ARRAY_SIZE(links); i++)
+		KUNIT_EXPECT_EQ(test, (u32)ipoib_link_status(i), links[i]);
+	for (i = 0; i < ARRAY_SIZE(groups); i++)
+		KUNIT_EXPECT_EQ(test, (u32)ipoib_group_status(i), groups[i]);
+	for (i = 0; i < ARRAY_SIZE(conns); i++)
+		KUNIT_EXPECT_EQ(test, (u32)ipoib_conn_status(i), conns[i]);
+}
+
+#define CAUSE(name)	IPOIB_CAUSE_##name
+#define UP_AND(...)	{ IPOIB_DEV_UP, IB_PORT_ACTIVE, __VA_ARGS__ }
+
+static const struct cause_case {
+	const char *desc;
+	struct ipoib_facts facts;
+	enum ipoib_cause cause;
+} cause_cases[] = {
+	{ "all well", UP_AND(.joined = true), CAUSE(NONE) },
+	{ "joined after failures", UP_AND(.joined = true, .join_error = -EINVAL),
+	  CAUSE(NONE) },
+	{ "closed", { IPOIB_DEV_CLOSED, IB_PORT_DOWN }, CAUSE(ADMIN_DOWN) },
+	{ "closing", { IPOIB_DEV_STOPPING, IB_PORT_ACTIVE }, CAUSE(ADMIN_DOWN) },
+	{ "no HCA objects, nor a link", { IPOIB_DEV_BROKEN, IB_PORT_DOWN },
+	  CAUSE(START_FAILED) },
+	{ "the HCA says nothing", { IPOIB_DEV_UP, -EIO, true },
+	  CAUSE(PORT_UNKNOWN) },
+	{ "no link", { IPOIB_DEV_UP, IB_PORT_DOWN }, CAUSE(PORT_DOWN) },
+	{ "no link, though joined before", { IPOIB_DEV_UP, IB_PORT_DOWN, true },
+	  CAUSE(PORT_DOWN) },
+	{ "a state that nobody uses", { IPOIB_DEV_UP, IB_PORT_NOP },
+	  CAUSE(PORT_DOWN) },
+	{ "link lost for the moment", { IPOIB_DEV_UP, IB_PORT_ACTIVE_DEFER, true },
+	  CAUSE(PORT_DOWN) },
+	{ "no SM", { IPOIB_DEV_UP, IB_PORT_INIT }, CAUSE(PORT_INIT) },
+	{ "no SM, so no P_Key either", { IPOIB_DEV_NO_PKEY, IB_PORT_INIT },
+	  CAUSE(PORT_INIT) },
+	{ "SM not done", { IPOIB_DEV_STARTING, IB_PORT_ARMED },
+	  CAUSE(PORT_ARMED) },
+	{ "no P_Key", { IPOIB_DEV_NO_PKEY, IB_PORT_ACTIVE }, CAUSE(NO_PKEY) },
+	{ "on its way", { IPOIB_DEV_STARTING, IB_PORT_ACTIVE, true },
+	  CAUSE(STARTING) },
+	{ "not asked yet", UP_AND(), CAUSE(JOINING) },
+	{ "no answer", UP_AND(.join_error = -ETIMEDOUT), CAUSE(SA_SILENT) },
+	{ "not sent", UP_AND(.join_error = -EAGAIN), CAUSE(SA_UNREACHABLE) },
+	{ "no memory to send", UP_AND(.join_error = -ENOMEM),
+	  CAUSE(SA_UNREACHABLE) },
+	{ "refused", UP_AND(.join_error = -EINVAL), CAUSE(JOIN_REFUSED) },
+	{ "refused, a limited member",
+	  UP_AND(.join_error = -EINVAL, .limited = true), CAUSE(LIMITED_PKEY) },
+	{ "no answer, a limited member",
+	  UP_AND(.join_error = -ETIMEDOUT, .limited = true), CAUSE(SA_SILENT) },
+	{ "the HCA refuses to attach",
+	  UP_AND(.join_error = -EINVAL, .unusable = true), CAUSE(GROUP_UNUSABLE) },
+};
+
+static void cause_desc(const struct cause_case *t, char *desc)
+{
+	strscpy(desc, t->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(cause, cause_cases, cause_desc);
+
+static void test_cause(struct kunit *test)
+{
+	const struct cause_case *t = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, ipoib_find_cause(&t->facts), t->cause);
+}
+
+/* NONE only if all is well; and what may pass is never the user's to mend. */
+static void test_cause_all(struct kunit *test)
+{
+	static const int errors[] = { 0, -EINVAL, -ETIMEDOUT, -EAGAIN };
+	struct ipoib_facts f;
+	enum ipoib_cause c;
+	u32 i;
+
+	for (i = 0; i < 6 * 7 * 4 * 8; i++) {
+		f.state = i % 6;
+		f.port = (int)(i / 6 % 7) - 1;
+		f.join_error = errors[i / 42 % 4];
+		f.joined = i / 168 & 1;
+		f.unusable = i / 168 & 2;
+		f.limited = i / 168 & 4;
+		c = ipoib_find_cause(&f);
+		KUNIT_EXPECT_EQ(test, c == IPOIB_CAUSE_NONE,
+				f.state == IPOIB_DEV_UP && f.joined &&
+				f.port == IB_PORT_ACTIVE);
+		KUNIT_EXPECT_FALSE(test, ipoib_cause_may_pass(c) &&
+				   (f.state == IPOIB_DEV_CLOSED ||
+				    f.state == IPOIB_DEV_BROKEN ||
+				    c == IPOIB_CAUSE_NO_PKEY));
+	}
+}
+
 /* ---- states ------------------------------------------------------------- */
 
 static void test_path_moves(struct kunit *test)
@@ -2420,6 +2551,9 @@ static struct kunit_suite ipoib_proto_suite = {
 static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE_PARAM(test_event, event_case_gen_params),
 	KUNIT_CASE(test_event_fatal),
+	KUNIT_CASE(test_statuses),
+	KUNIT_CASE_PARAM(test_cause, cause_gen_params),
+	KUNIT_CASE(test_cause_all),
 	KUNIT_CASE(test_path_moves),
 	KUNIT_CASE(test_mcast_moves),
 	KUNIT_CASE(test_link_moves),

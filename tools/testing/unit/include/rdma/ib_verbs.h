@@ -40,6 +40,15 @@ enum ib_event_type {
 	IB_EVENT_WQ_FATAL,
 };
 
+enum ib_port_state {
+	IB_PORT_NOP,
+	IB_PORT_DOWN,
+	IB_PORT_INIT,
+	IB_PORT_ARMED,
+	IB_PORT_ACTIVE,
+	IB_PORT_ACTIVE_DEFER,
+};
+
 enum {
 	IB_SPEED_SDR = 1,
 	IB_SPEED_DDR = 2,
