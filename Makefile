@@ -236,7 +236,12 @@ DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
-	install -D tools/ipoibctl/ipoibctl $(DESTDIR)/usr/local/sbin/ipoibctl
+	install -D -m 644 -t $(DESTDIR)/usr/local/lib/ipoibctl \
+		tools/ipoibctl/ipoib_netlink.py
+	install -t $(DESTDIR)/usr/local/lib/ipoibctl tools/ipoibctl/ipoibctl
+	install -d $(DESTDIR)/usr/local/sbin
+	ln -sf ../lib/ipoibctl/ipoibctl $(DESTDIR)/usr/local/sbin/ipoibctl
+	install -D -m 644 -t $(DESTDIR)/usr/local/share/man/man8 tools/ipoibctl/ipoibctl.8
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 clean:

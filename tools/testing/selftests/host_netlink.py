@@ -129,6 +129,21 @@ def test_operations():
     ksft_eq(told, names)
 
 
+def test_man_page():
+    """The manual page has each command and option of ipoibctl."""
+    page = text_of(os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl.8"))
+    page = page.replace("\\-", "-")
+    program = text_of(os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl"))
+    words = re.findall(r'add_parser\(\s*"(\w+)"', program) + \
+        re.findall(r'\("(\w+)", "\w+-get"', program) + \
+        re.findall(r'"(--\w+)"', program)
+    ksft_in("show", words)
+    ksft_in("groups", words)
+    for word in words:
+        ksft_true(re.search(rf"^\.(B|BR|BI|RB|TP|IR).*{word}\b", page, re.M),
+                  word)
+
+
 def test_guide():
     """The guide has each cause."""
     guide = text_of(GUIDE)

@@ -5,18 +5,21 @@ and connections; and what ethtool(8) and the log say about the cause.
 """
 
 import errno
+import json
 import os
 import queue
 import random
 import re
+import signal
 import socket
+import subprocess
 import sys
 import threading
 
 from lib import (cmd, defer, ends, ends_with, hold, ip, kmsg_since,
                  kmsg_tail, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
                  ksft_not_in, ksft_raises, ksft_true, mgid_of, now,
-                 ping_ok, sm, tcp_transfer, timeout, unload_module, wait_until)
+                 ping_ok, read, sm, tcp_transfer, timeout, unload_module, wait_until)
 from common import ROOT
 from lib.child import child_by_ip
 from lib.connected import set_mode
@@ -657,3 +660,39 @@ def test_unload():
     watch.close()
     pair = ends()
     ksft_eq(cause(pair.a)["cause"], "none")
+
+
+def test_ipoibctl():
+    """ipoibctl shows the cause, the objects, and prints each change."""
+    pair = ends()
+    ctl = os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl")
+    for words in (["neighbours"], ["groups", pair.a.ifname], ["connections"]):
+        done = cmd([ctl, *words], ns=pair.a.ns)
+        ksft_eq(done.stderr, "")
+    ksft_in("path-status valid", cmd([ctl, "neighbours"], ns=pair.a.ns).stdout)
+    ksft_in("status member", cmd([ctl, "groups"], ns=pair.a.ns).stdout)
+    done = cmd(["bash", "-c", f"{ctl} groups | true; exit ${{PIPESTATUS[0]}}"],
+               ns=pair.a.ns)
+    ksft_eq(done.stderr, "")
+    log = "/run/monitor"
+    defer(os.unlink, log)
+    for words in ((), ("-j",)):
+        with open(log, "w", encoding="ascii") as out, pair.a.ns.inside(), \
+                subprocess.Popen([ctl, *words, "monitor", pair.a.ifname],
+                                 stdout=out) as watcher:
+            if words:
+                hold(5)
+            else:
+                wait_until(lambda: "watching" in read(log), 15, "its start")
+            pair.a.set("down")
+            pair.a.up()
+            wait_until(lambda: "join" in read(log) and
+                       ("dev: up" in read(log) or '"none"' in read(log)), 20,
+                       "all of it")
+            watcher.send_signal(signal.SIGINT)
+            ksft_eq(watcher.wait(), 0)
+        if words:
+            events = [json.loads(line) for line in read(log).splitlines()]
+            ksft_in("admin-down", [each.get("cause") for each in events])
+        else:
+            ksft_in(f"{pair.a.ifname} dev: it is down", read(log))
