@@ -232,6 +232,10 @@ fabric-shell: setup verbs-tools
 		--fabric-args provider=hfi1 --timeout 86400 --shell -- \
 		$(VM)/shell --verbs
 
+# Debian packages, in a Debian 12 of its own
+debs: setup
+	@tools/packaging/debs build
+
 DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
@@ -255,6 +259,7 @@ help:
 	@echo 'make W=1 C=1      the same with more warnings, and sparse'
 	@echo 'make build-all-kernels  build for all of these kernels, and within the'
 	@echo '                  newest one'"'"'s source tree; a warning is an error'
+	@echo 'make debs         Debian packages of driver, fabric and ipoibctl'
 	@echo 'make demo         two hosts on a simulated fabric, shown to a person'
 	@echo 'make check        run the core of the tests; T=NAME selects some, T=@GROUP a'
 	@echo '                  group, T=@all all; IPOIB=stock tests the module of the'
@@ -283,6 +288,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
+.PHONY: all debs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
 
 endif

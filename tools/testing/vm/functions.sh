@@ -2,8 +2,9 @@
 # shellcheck shell=sh disable=SC2034
 #
 # For the scripts of this directory, which read it: places, and what they say.
+# Those of others set IPOIB_VM, this directory, before.
 
-VM=$(dirname "$(realpath "$0")")
+VM=${IPOIB_VM:-$(dirname "$(realpath "$0")")}
 PROJECT=$(realpath "$VM/../../..")
 CACHE=$("$VM/cache")
 
