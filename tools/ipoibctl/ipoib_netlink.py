@@ -148,7 +148,8 @@ def error_of(kind_of, data):
 class Family:
     """The family in this network namespace; OSError if there is none."""
 
-    def __init__(self, name="ipoib"):
+    def __init__(self, name="ipoib", buffer=BUFFER):
+        self.buffer = buffer
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW,
                                   NETLINK_GENERIC)
         for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK,
@@ -187,7 +188,7 @@ class Family:
 
     def messages(self):
         """Yield (type, flags, sequence, data) of what has come."""
-        data = self.sock.recv(BUFFER)
+        data = self.sock.recv(self.buffer)
         while len(data) >= HEADER.size:
             size, kind, flags, sequence, _ = HEADER.unpack_from(data)
             if size < HEADER.size:
