@@ -43,15 +43,9 @@ struct ipoib_genl_dump {
 	bool torn;
 };
 
-/**
- * struct ipoib_genl_objects - one kind of objects that interfaces have
- * @cmd: command of the messages
- * @walk: writes those of an interface to a dump
- */
-struct ipoib_genl_objects {
-	u8 cmd;
-	int (*walk)(const struct ipoib_dev *dev, struct ipoib_dump *dump);
-};
+/* Writes objects of one kind, those of an interface, to a dump. */
+typedef int (*ipoib_genl_walk_t)(const struct ipoib_dev *dev,
+				 struct ipoib_dump *dump);
 
 /* The interface that a request names. */
 static struct net_device *ipoib_genl_find(struct net *net, struct nlattr *attr,
@@ -95,15 +89,14 @@ static int ipoib_genl_dump_start(struct netlink_callback *cb)
 
 /* Those of one interface, as many as there is room for. */
 static int ipoib_genl_dump_dev(struct ipoib_genl_dump *at,
-			       struct ipoib_dump *dump,
-			       const struct ipoib_genl_objects *objects,
+			       struct ipoib_dump *dump, ipoib_genl_walk_t walk,
 			       const struct ipoib_dev *dev)
 {
 	int ret;
 
 	dump->skip = at->skip;
 	dump->changes = at->changes;
-	ret = objects->walk(dev, dump);
+	ret = walk(dev, dump);
 	at->skip = ret ? dump->skip : 0;
 	at->changes = dump->changes;
 	at->torn |= dump->torn;
@@ -111,10 +104,10 @@ static int ipoib_genl_dump_dev(struct ipoib_genl_dump *at,
 }
 
 static int ipoib_genl_dump(struct sk_buff *skb, struct netlink_callback *cb,
-			   const struct ipoib_genl_objects *objects)
+			   u8 cmd, ipoib_genl_walk_t walk)
 {
 	struct ipoib_genl_dump *at = (void *)cb->ctx;
-	struct ipoib_dump dump = { .skb = skb, .cb = cb, .cmd = objects->cmd };
+	struct ipoib_dump dump = { .skb = skb, .cb = cb, .cmd = cmd };
 	struct net *net = sock_net(cb->skb->sk);
 	unsigned long begin = at->ifindex;
 	struct net_device *ndev;
@@ -131,7 +124,7 @@ static int ipoib_genl_dump(struct sk_buff *skb, struct netlink_callback *cb,
 		}
 		if (!ipoib_netdev_is_ours(ndev))
 			continue;
-		ret = ipoib_genl_dump_dev(at, &dump, objects, ipoib_priv(ndev));
+		ret = ipoib_genl_dump_dev(at, &dump, walk, ipoib_priv(ndev));
 		if (ret)
 			break;
 	}
@@ -157,12 +150,7 @@ static int ipoib_genl_walk_dev(const struct ipoib_dev *dev,
 static int ipoib_genl_dump_devs(struct sk_buff *skb,
 				struct netlink_callback *cb)
 {
-	static const struct ipoib_genl_objects devs = {
-		.cmd = IPOIB_CMD_DEV_GET,
-		.walk = ipoib_genl_walk_dev,
-	};
-
-	return ipoib_genl_dump(skb, cb, &devs);
+	return ipoib_genl_dump(skb, cb, IPOIB_CMD_DEV_GET, ipoib_genl_walk_dev);
 }
 
 static struct genl_family ipoib_genl_family;
@@ -173,8 +161,7 @@ static int ipoib_genl_reply(struct sk_buff *skb, struct genl_info *info,
 	void *hdr = genlmsg_put_reply(skb, info, &ipoib_genl_family, 0,
 				      IPOIB_CMD_DEV_GET);
 
-	if (!hdr || nla_put_u32(skb, IPOIB_A_DEV_IFINDEX, dev->ndev->ifindex) ||
-	    ipoib_why_fill(skb, dev))
+	if (!hdr || ipoib_msg_write(skb, dev, ipoib_why_fill, dev))
 		return -EMSGSIZE;
 	genlmsg_end(skb, hdr);
 	return 0;
@@ -210,34 +197,19 @@ static int ipoib_genl_get_dev(struct sk_buff *request, struct genl_info *info)
 static int ipoib_genl_dump_neighs(struct sk_buff *skb,
 				  struct netlink_callback *cb)
 {
-	static const struct ipoib_genl_objects neighs = {
-		.cmd = IPOIB_CMD_NEIGH_GET,
-		.walk = ipoib_neigh_dump,
-	};
-
-	return ipoib_genl_dump(skb, cb, &neighs);
+	return ipoib_genl_dump(skb, cb, IPOIB_CMD_NEIGH_GET, ipoib_neigh_dump);
 }
 
 static int ipoib_genl_dump_groups(struct sk_buff *skb,
 				  struct netlink_callback *cb)
 {
-	static const struct ipoib_genl_objects groups = {
-		.cmd = IPOIB_CMD_GROUP_GET,
-		.walk = ipoib_mcast_dump,
-	};
-
-	return ipoib_genl_dump(skb, cb, &groups);
+	return ipoib_genl_dump(skb, cb, IPOIB_CMD_GROUP_GET, ipoib_mcast_dump);
 }
 
 static int ipoib_genl_dump_conns(struct sk_buff *skb,
 				 struct netlink_callback *cb)
 {
-	static const struct ipoib_genl_objects conns = {
-		.cmd = IPOIB_CMD_CONN_GET,
-		.walk = ipoib_conn_dump,
-	};
-
-	return ipoib_genl_dump(skb, cb, &conns);
+	return ipoib_genl_dump(skb, cb, IPOIB_CMD_CONN_GET, ipoib_conn_dump);
 }
 
 /* ---- the family --------------------------------------------------------- */

@@ -31,8 +31,18 @@ void ipoib_msg_init(const struct genl_family *family)
 	ipoib_msg_family = family;
 }
 
-static int ipoib_msg_write(struct sk_buff *skb, const struct ipoib_dev *dev,
-			   ipoib_msg_fill_t fill, const void *object)
+/**
+ * ipoib_msg_write - write the attributes of an object, the interface's first
+ * @skb: message
+ * @dev: interface
+ * @fill: writes the rest
+ * @object: for @fill
+ *
+ * Context: any that @fill runs in.
+ * Return: 0 or -EMSGSIZE
+ */
+int ipoib_msg_write(struct sk_buff *skb, const struct ipoib_dev *dev,
+		    ipoib_msg_fill_t fill, const void *object)
 {
 	if (nla_put_u32(skb, IPOIB_A_DEV_IFINDEX, dev->ndev->ifindex))
 		return -EMSGSIZE;

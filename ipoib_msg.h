@@ -41,6 +41,8 @@ struct ipoib_dump {
 typedef int (*ipoib_msg_fill_t)(struct sk_buff *skb, const void *object);
 
 void ipoib_msg_init(const struct genl_family *family);
+int ipoib_msg_write(struct sk_buff *skb, const struct ipoib_dev *dev,
+		    ipoib_msg_fill_t fill, const void *object);
 bool ipoib_msg_wanted(u8 cmd);
 void ipoib_dump_begin(struct ipoib_dump *dump, u32 changes);
 int ipoib_dump_one(struct ipoib_dump *dump, const struct ipoib_dev *dev,

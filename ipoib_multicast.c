@@ -755,23 +755,6 @@ void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave)
 }
 
 /**
- * ipoib_mcast_is_up - is the broadcast group joined?
- * @dev: interface
- */
-bool ipoib_mcast_is_up(struct ipoib_dev *dev)
-{
-	struct ipoib_mcasts *m = dev->mcast;
-	struct ipoib_mcast *bc;
-	bool up;
-
-	spin_lock_bh(&m->lock);
-	bc = ipoib_mcast_broadcast(m);
-	up = bc && bc->state == IPOIB_MCAST_MEMBER;
-	spin_unlock_bh(&m->lock);
-	return up;
-}
-
-/**
  * ipoib_mcast_get_facts - what the broadcast group says about an interface
  * @dev: interface
  * @facts: its @join_error and @unusable are set
@@ -791,6 +774,17 @@ bool ipoib_mcast_get_facts(const struct ipoib_dev *dev,
 	facts->unusable = bc && bc->unusable;
 	spin_unlock_bh(&m->lock);
 	return joined;
+}
+
+/**
+ * ipoib_mcast_is_up - is the broadcast group joined?
+ * @dev: interface
+ */
+bool ipoib_mcast_is_up(struct ipoib_dev *dev)
+{
+	struct ipoib_facts facts;
+
+	return ipoib_mcast_get_facts(dev, &facts);
 }
 
 /* ---- life cycle --------------------------------------------------------- */

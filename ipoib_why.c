@@ -219,8 +219,8 @@ static void ipoib_why_look(const struct ipoib_dev *dev)
 	struct ib_port_attr attr;
 
 	if (ipoib_port_active(dev->port, &attr) >= 0 &&
-	    (attr.state != why->port_state ||
-	     attr.phys_state != why->phys_state))
+	    (attr.state != READ_ONCE(why->port_state) ||
+	     attr.phys_state != READ_ONCE(why->phys_state)))
 		ipoib_port_raise(dev->port, BIT(IPOIB_EV_PORT));
 }
 
@@ -229,6 +229,7 @@ static void ipoib_why_work(struct work_struct *work)
 	struct ipoib_why *why = container_of(work, struct ipoib_why, work.work);
 	unsigned int noio = memalloc_noio_save();
 	struct ipoib_dev *dev = why->dev;
+	bool look = false;
 
 	mutex_lock(&dev->lock);
 	if (!ipoib_cause_may_pass(why->cause) ||
@@ -236,11 +237,13 @@ static void ipoib_why_work(struct work_struct *work)
 		ipoib_why_tell(dev);
 	if (ipoib_why_has_to_look(dev)) {
 		/* Whoever is not the first now may be, next time. */
-		if (ipoib_why_is_ours(dev))
-			ipoib_why_look(dev);
+		look = ipoib_why_is_ours(dev);
 		mod_delayed_work(ipoib_wq, &why->work, IPOIB_WHY_LOOK);
 	}
 	mutex_unlock(&dev->lock);
+	/* The HCA may take its time, which commands are not to wait for. */
+	if (look)
+		ipoib_why_look(dev);
 	memalloc_noio_restore(noio);
 }
 
