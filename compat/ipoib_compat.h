@@ -50,8 +50,13 @@ struct rtnl_newlink_params {
 #define gro_flush_timeout	dev->gro_flush_timeout
 #endif
 
-/* 6.6: a namespace finds its devices in an xarray by their index. */
+/*
+ * 6.6: a namespace finds its devices in an xarray by their index.  Before, that
+ * takes a walk of all for each, so only those of InfiniBand are found: there may
+ * be thousands of others, made by whoever has a namespace.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+#include <linux/if_arp.h>
 #include <linux/netdevice.h>
 
 static inline struct net_device *ipoib_netdev_from(struct net *net,
@@ -60,7 +65,8 @@ static inline struct net_device *ipoib_netdev_from(struct net *net,
 	struct net_device *ndev, *found = NULL;
 
 	for_each_netdev(net, ndev)
-		if (ndev->ifindex >= ifindex &&
+		if (ndev->type == ARPHRD_INFINIBAND &&
+		    ndev->ifindex >= ifindex &&
 		    (!found || ndev->ifindex < found->ifindex))
 			found = ndev;
 	return found;
