@@ -9,12 +9,13 @@ import ipaddress
 import os
 import socket
 import struct
+import sys
 
 NETLINK_GENERIC, SOL_NETLINK = 16, 270
 NETLINK_ADD_MEMBERSHIP, NETLINK_CAP_ACK = 1, 10
 NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK = 11, 12
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 1, 4, 0x300
-NLM_F_DUMP_INTR, NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
+NLM_F_DUMP_INTR = 0x10
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLMSGERR_ATTR_MSG = 1
 GENL_ID_CTRL, CTRL_CMD_GETFAMILY = 16, 3
@@ -37,7 +38,7 @@ CONN_STATUS = ("opening", "half-open", "up", "closing")
 
 def number(data):
     """An unsigned number of any size."""
-    return int.from_bytes(data, "little" if struct.pack("=H", 1)[0] else "big")
+    return int.from_bytes(data, sys.byteorder)
 
 
 def signed(data):

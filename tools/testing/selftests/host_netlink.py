@@ -4,16 +4,12 @@
 import glob
 import os
 import re
-import sys
 
 import yaml
 
 from lib import ksft_eq, ksft_in, ksft_true
 from common import ROOT
-
-sys.path.insert(0, os.path.join(ROOT, "tools", "ipoibctl"))
-
-import ipoib_netlink as nl  # noqa: E402  pylint: disable=wrong-import-position
+from lib.genl import nl
 
 BOOT = "host"
 

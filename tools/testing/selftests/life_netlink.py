@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 
-from lib import (cmd, defer, ends, ends_with, ip, ksft_eq, ksft_ge, ksft_in,
+from lib import (cmd, ends, ends_with, ip, ksft_eq, ksft_ge, ksft_in,
                  ksft_raises, now, ping_ok, timeout, unload_module)
 from lib.connected import set_mode
 from lib.genl import Watch, cause, family, nl
@@ -92,9 +92,7 @@ def test_life():
 def test_reader_sleeps():
     """A listener that does not read loses messages, and learns that it did."""
     pair = ends()
-    with pair.a.ns.inside():
-        lazy = nl.Family()
-    defer(lazy.close)
+    lazy = family(pair.a)
     lazy.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     lazy.listen("events", "objects")
     for _ in range(8):
@@ -113,6 +111,6 @@ def test_unload():
     unload_module()
     with ksft_raises(OSError):
         nl.Family()
-    watch.close()
+    watch.family.close()
     pair = ends()
     ksft_eq(cause(pair.a)["cause"], "none")

@@ -14,7 +14,7 @@ import subprocess
 
 from lib import (cmd, defer, ends, hold, ip, kmsg_since, kmsg_tail, ksft_eq,
                  ksft_false, ksft_ge, ksft_in, ksft_le, ksft_not_in, ksft_true,
-                 mgid_of, read, sm, tcp_transfer, timeout, wait_until)
+                 mcast_receiver, mcast_sender, mgid_of, read, sm, tcp_transfer, timeout, wait_until)
 from common import ROOT
 from lib.child import child_by_ip
 from lib.connected import set_mode
@@ -281,7 +281,7 @@ def test_neighbours():
     ksft_eq((peer["path-status"], peer["dlid"]),
             ("valid", pair.b.port.lid()))
     ksft_in(peer["path-mtu"], (2048, 4096))
-    ksft_eq(peer["gid"], str(nl.ipaddress.IPv6Address(pair.b.address()[4:])))
+    ksft_eq(peer["gid"], nl.gid(pair.b.address()[4:]))
     ksft_eq((peer["path-failures"], peer["path-waiting-packets"]), (0, 0))
     ksft_not_in("link-status", peer, "datagram mode")
     ksft_ge(peer["rate"], 2500)
@@ -304,7 +304,7 @@ def test_connections():
     watch = Watch(pair.a)
     pair.wait_ping()
     tcp_transfer(pair.a, pair.b, 1 << 20)
-    gid = str(nl.ipaddress.IPv6Address(pair.b.address()[4:]))
+    gid = nl.gid(pair.b.address()[4:])
     told = watch.wait("link-ntf", gid=gid, link_status="up")
     ksft_eq(told["lladdr"], pair.b.address().hex(":"))
     watch.wait("conn-ntf", gid=gid, status="up")
@@ -318,8 +318,7 @@ def test_connections():
         ours = {each["qpn"] for each in conns}
         ksft_eq(ours, {qp.qpn for qp in end.port.hca.data_qps("RC")})
         for each in conns:
-            ksft_eq(each["gid"],
-                    str(nl.ipaddress.IPv6Address(other.address()[4:])))
+            ksft_eq(each["gid"], nl.gid(other.address()[4:]))
             ksft_eq("lid" in each, "by-peer" in each)
     set_mode(pair.a, "datagram")
     watch.wait("conn-ntf", gid=gid, status="closing")
@@ -329,11 +328,8 @@ def test_groups():
     """Groups joined, and what is joined and left."""
     pair = ends()
     watch = Watch(pair.a)
-    with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
-                        socket.inet_aton("239.7.7.7") +
-                        socket.inet_aton(pair.a.v4))
-        mgid = str(nl.ipaddress.IPv6Address(bytes(mgid_of("239.7.7.7"))))
+    with mcast_receiver(pair.a, "239.7.7.7"):
+        mgid = nl.gid(mgid_of("239.7.7.7"))
         watch.wait("group-ntf", mgid=mgid, status="member")
         found = {each["mgid"]: each for each in
                  family(pair.a).get("group-get", pair.a.ifindex())}
@@ -344,19 +340,12 @@ def test_groups():
     wait_until(lambda: mgid not in
                {each["mgid"] for each in
                 family(pair.a).get("group-get", pair.a.ifindex())}, 15, "left")
-    with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
-                        socket.inet_aton(pair.a.v4))
+    with mcast_sender(pair.a, "239.7.7.8") as sock:
         sock.sendto(b"x", ("239.7.7.8", 9))
-        sent = str(nl.ipaddress.IPv6Address(bytes(mgid_of("239.7.7.8"))))
+        sent = nl.gid(mgid_of("239.7.7.8"))
         wait_until(lambda: any(
             each["mgid"] == sent and "send-only" in each for each in
             family(pair.a).get("group-get", pair.a.ifindex())), 15, "send-only")
-
-
-def small_reader(end):
-    """Who reads little at a time."""
-    return family(end, buffer=SMALL)
 
 
 def many_groups(end, count):
@@ -370,7 +359,7 @@ def many_groups(end, count):
         socks[-1].setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                              socket.inet_aton(group) +
                              socket.inet_aton(end.v4))
-        wanted.add(str(nl.ipaddress.IPv6Address(bytes(mgid_of(group)))))
+        wanted.add(nl.gid(mgid_of(group)))
     mine = family(end)
 
     def joined():
@@ -387,7 +376,7 @@ def test_many():
     """More than fits into a buffer: all of it comes, each once."""
     pair = ends()
     wanted, _ = many_groups(pair.a, MANY)
-    mine = small_reader(pair.a)
+    mine = family(pair.a, buffer=SMALL)
     found = mine.get("group-get", pair.a.ifindex())
     ksft_false(mine.interrupted, "nothing changed meanwhile")
     ksft_eq(len(found), len({each["mgid"] for each in found}), "each once")
@@ -400,12 +389,12 @@ def test_torn():
     pair = ends()
     _, socks = many_groups(pair.a, MANY)
     other = family(pair.a)
-    mine = small_reader(pair.a)
+    mine = family(pair.a, buffer=SMALL)
     mine.send(nl.NUMBERS["group-get"], nl.NLM_F_DUMP, b"")
     kinds = [kind for kind, *_ in mine.messages()]
     ksft_not_in(nl.NLMSG_DONE, kinds, "the first of several buffers")
     socks.pop(0).close()
-    gone = str(nl.ipaddress.IPv6Address(bytes(mgid_of("239.8.0.7"))))
+    gone = nl.gid(mgid_of("239.8.0.7"))
     wait_until(lambda: gone not in {each["mgid"] for each in
                                     other.get("group-get")}, 30, "a group left")
     flags = []

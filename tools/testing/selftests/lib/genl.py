@@ -39,13 +39,11 @@ class Watch:
 
     def __init__(self, end):
         self.end = end
-        with end.ns.inside():
-            self.family = nl.Family()
+        self.family = family(end)
         self.family.listen("events", "objects")
         self.come = queue.SimpleQueue()
         self.seen = []
         threading.Thread(target=self._read, daemon=True).start()
-        defer(self.close)
 
     def _read(self):
         try:
@@ -53,9 +51,6 @@ class Watch:
                 self.come.put(event)
         except (OSError, ValueError):
             pass
-
-    def close(self):
-        self.family.sock.close()
 
     def events(self):
         """All that have come."""
