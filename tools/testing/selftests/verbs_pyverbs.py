@@ -124,7 +124,7 @@ def run_suite(limit):
     return proc.proc.returncode, read(log)
 
 
-@timeout(600)
+@timeout(1800)
 def test_suite():
     """All that can run passes, beside IPoIB on the same ports."""
     version = cmd(["dpkg-query", "-W", "-f", "${Version}", PACKAGE]).stdout

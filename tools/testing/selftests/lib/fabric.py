@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from .ksft import Failed, Skip, defer, ksft_eq, ksft_ge, ksft_pr
-from .utils import (cmd, exists, pids_of, read, read_int, slow,
+from .utils import (cmd, exists, hold, pids_of, read, read_int, slow,
                     wait_until, write)
 
 DEBUGFS = "/sys/kernel/debug/ibdevsim"
@@ -332,6 +332,15 @@ class Sm:
     def restart(self, *args):
         self.stop()
         self.start(*args)
+
+    def quiet(self):
+        """Until the case ends, it answers, but does not ask HCAs anything."""
+        defer(self.restart)
+        self.stop()
+        self.start(*self.config({"sweep_interval": 0, "sweep_on_trap": "FALSE"}))
+        self.answers()
+        # Until its only sweep is over
+        hold(slow(0.5))
 
     def spawn(self, where, priority=0, conf=None, args=()):
         """Start one more, on a port of choice; its process id."""
