@@ -196,13 +196,21 @@ static ssize_t hca_type_show(struct device *dev, struct device_attribute *attr,
 	return sysfs_emit(buf, "ibdevsim\n");
 }
 
+static ssize_t board_id_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "ibdevsim\n");
+}
+
 static DEVICE_ATTR_RO(hw_rev);
 static DEVICE_ATTR_RO(hca_type);
+static DEVICE_ATTR_RO(board_id);
 
-/* Shown by ibstat. */
+/* Shown by ibstat; node_exporter of Prometheus wants all of them. */
 static struct attribute *ibds_dev_attrs[] = {
 	&dev_attr_hw_rev.attr,
 	&dev_attr_hca_type.attr,
+	&dev_attr_board_id.attr,
 	NULL
 };
 
