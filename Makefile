@@ -241,7 +241,7 @@ install: modules
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
 	install -D -m 644 -t $(DESTDIR)/usr/local/lib/ipoibctl \
-		tools/ipoibctl/ipoib_netlink.py
+		$(wildcard tools/ipoibctl/*.py)
 	install -t $(DESTDIR)/usr/local/lib/ipoibctl tools/ipoibctl/ipoibctl
 	install -d $(DESTDIR)/usr/local/sbin
 	ln -sf ../lib/ipoibctl/ipoibctl $(DESTDIR)/usr/local/sbin/ipoibctl

@@ -146,19 +146,66 @@ def error_of(kind_of, data):
     return NetlinkError(-code, words)
 
 
-class Family:
-    """The family in this network namespace; OSError if there is none."""
+class Netlink:
+    """A netlink socket in this network namespace."""
 
-    def __init__(self, name="ipoib", buffer=BUFFER):
+    def __init__(self, protocol, buffer=BUFFER):
         self.buffer = buffer
-        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW,
-                                  NETLINK_GENERIC)
+        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         for option in (NETLINK_CAP_ACK, NETLINK_EXT_ACK,
                        NETLINK_GET_STRICT_CHK):
             self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.sock.bind((0, 0))
         self.sequence = 0
         self.interrupted = False
+
+    def close(self):
+        self.sock.close()
+
+    def request(self, kind, flags, body):
+        """Send a request; its sequence number."""
+        self.sequence += 1
+        self.sock.send(HEADER.pack(HEADER.size + len(body), kind,
+                                   NLM_F_REQUEST | flags, self.sequence, 0) +
+                       body)
+        return self.sequence
+
+    def messages(self):
+        """Yield (type, flags, sequence, data) of what has come."""
+        data = self.sock.recv(self.buffer)
+        while len(data) >= HEADER.size:
+            size, kind, flags, sequence, _ = HEADER.unpack_from(data)
+            if size < HEADER.size:
+                return
+            yield kind, flags, sequence, data[HEADER.size:size]
+            data = data[(size + 3) & ~3:]
+
+    def ask(self, kind, flags, body):
+        """Bodies of the answers."""
+        return self.answers(self.request(kind, flags | NLM_F_ACK, body))
+
+    def answers(self, sequence):
+        """Bodies of the answers to a request; its error is raised."""
+        found = []
+        self.interrupted = False
+        while True:
+            for kind, got, number_of, body in self.messages():
+                if number_of != sequence:
+                    continue
+                self.interrupted |= bool(got & NLM_F_DUMP_INTR)
+                if kind in (NLMSG_ERROR, NLMSG_DONE):
+                    error = error_of(kind, body)
+                    if error:
+                        raise error
+                    return found
+                found.append(body)
+
+
+class Family(Netlink):
+    """The family in this network namespace; OSError if there is none."""
+
+    def __init__(self, name="ipoib", buffer=BUFFER):
+        super().__init__(NETLINK_GENERIC, buffer)
         self.number = GENL_ID_CTRL
         try:
             answer = self._ask(CTRL_CMD_GETFAMILY, 0,
@@ -175,44 +222,14 @@ class Family:
             self.groups[text(parts[CTRL_ATTR_MCAST_GRP_NAME])] = \
                 number(parts[CTRL_ATTR_MCAST_GRP_ID])
 
-    def close(self):
-        self.sock.close()
-
     def send(self, command, flags, data):
-        """Send a request; its sequence number."""
-        self.sequence += 1
-        body = GENL_HEADER.pack(command, 1, 0) + data
-        self.sock.send(HEADER.pack(HEADER.size + len(body), self.number,
-                                   NLM_F_REQUEST | flags, self.sequence, 0) +
-                       body)
-        return self.sequence
-
-    def messages(self):
-        """Yield (type, flags, sequence, data) of what has come."""
-        data = self.sock.recv(self.buffer)
-        while len(data) >= HEADER.size:
-            size, kind, flags, sequence, _ = HEADER.unpack_from(data)
-            if size < HEADER.size:
-                return
-            yield kind, flags, sequence, data[HEADER.size:size]
-            data = data[(size + 3) & ~3:]
+        """Send a request of the family; its sequence number."""
+        return self.request(self.number, flags,
+                            GENL_HEADER.pack(command, 1, 0) + data)
 
     def _ask(self, command, flags, data):
         """Bodies of the answers."""
-        sequence = self.send(command, flags | NLM_F_ACK, data)
-        found = []
-        self.interrupted = False
-        while True:
-            for kind, got, number_of, body in self.messages():
-                if number_of != sequence:
-                    continue
-                self.interrupted |= bool(got & NLM_F_DUMP_INTR)
-                if kind in (NLMSG_ERROR, NLMSG_DONE):
-                    error = error_of(kind, body)
-                    if error:
-                        raise error
-                    return found
-                found.append(body)
+        return self.answers(self.send(command, flags | NLM_F_ACK, data))
 
     def get(self, command, ifindex=None, dump=True):
         """The objects of all interfaces, or of one, as dictionaries."""
