@@ -98,3 +98,25 @@ def restarted(daemon, there, here, taken_over, limit=40):
     ksft_eq(addresses(here), {V4, V6})
     stream.wait_progress()
     stream.finish()
+
+
+def ssh_server(there):
+    """sshd at the peer, until the end of the case: "ssh peer" logs in."""
+    key = "/run/users.key"
+    cmd(f"ssh-keygen -A && mkdir -p /run/sshd /root/.ssh && rm -f {key}* && "
+        f"ssh-keygen -q -t ed25519 -N '' -f {key} && cp {key}.pub {key}.known && "
+        f"chmod 600 {key}.known", timeout=slow(60))
+    file("/root/.ssh/config", f"""
+Host peer
+    HostName {there.v4}
+    Port 2222
+    User root
+    IdentityFile {key}
+    StrictHostKeyChecking no
+    UserKnownHostsFile /dev/null
+    LogLevel ERROR
+""", 0o600)
+    cmd(["/usr/sbin/sshd", "-p", "2222", "-o", "StrictModes no", "-o",
+         f"AuthorizedKeysFile {key}.known", "-o", "PidFile /run/users.sshd"],
+        ns=there.ns)
+    defer(cmd, "kill $(cat /run/users.sshd)", fail=False)
