@@ -29,7 +29,7 @@ def load_module(**params):
     kind = os.environ.get("IPOIB_MODULE", "none")
     if kind == "none":
         raise Failed("this boot has no ib_ipoib")
-    if kind == "stock":
+    if kind in ("stock", "modprobe"):
         cmd(["modprobe", MODULE, *words], timeout=slow(20))
     else:
         cmd(["insmod", kind, *words], timeout=slow(20))
