@@ -196,9 +196,16 @@ $(OUT)/bench/insns.so: $(BENCH)/insns.c
 setup:
 	@$(VM)/setup
 
+ifneq ($(IB_LOCAL),)
+# Two hosts with real HCAs; nothing of the machines is needed.
+check:
+	@tools/testing/hardware '$(IB_LOCAL)' '$(IB_REMOTE)' \
+		$(if $(filter-out 0 n,$(DISTURB)),--disturb)
+else
 check: setup
 	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' \
 		PROFILE='$(PROFILE)' DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
+endif
 
 bench:
 	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)'
@@ -233,8 +240,13 @@ fabric-shell: setup verbs-tools
 		$(VM)/shell --verbs
 
 # Debian packages, in a Debian 12 of its own
-debs: setup
-	@tools/packaging/debs build
+debs rpms: setup
+	@tools/packaging/$@ build
+
+# Pages of the documentation; what Sphinx warns of is an error.
+docs: setup
+	@sphinx-build -q -W --keep-going -b html Documentation $(OUT)/html
+	@echo "$(OUT)/html/index.html"
 
 DESTDIR ?= $(INSTALL_MOD_PATH)
 install: modules
@@ -259,7 +271,9 @@ help:
 	@echo 'make W=1 C=1      the same with more warnings, and sparse'
 	@echo 'make build-all-kernels  build for all of these kernels, and within the'
 	@echo '                  newest one'"'"'s source tree; a warning is an error'
-	@echo 'make debs         Debian packages of driver, fabric and ipoibctl'
+	@echo 'make debs         Debian packages of driver, fabric and ipoibctl; make rpms'
+	@echo '                  the same for other distributions'
+	@echo 'make docs         the documentation as HTML, in build/html'
 	@echo 'make demo         two hosts on a simulated fabric, shown to a person'
 	@echo 'make check        run the core of the tests; T=NAME selects some, T=@GROUP a'
 	@echo '                  group, T=@all all; IPOIB=stock tests the module of the'
@@ -268,6 +282,9 @@ help:
 	@echo '                  defects: KASAN, lockdep, kmemleak and others'
 	@echo 'make check PROFILE=worst  on HCAs that are hard on drivers, or are like those'
 	@echo '                  that exist: $(FABRIC)/README.rst'
+	@echo 'make check IB_LOCAL=mlx5_0:1 IB_REMOTE=HOST  try this host'"'"'s IPoIB, as it is'
+	@echo '                  set up, with that of another one that ssh reaches;'
+	@echo '                  DISTURB=1 also changes modes and makes children'
 	@echo 'make check COVERAGE=1  say which lines of the driver the tests run; report'
 	@echo '                  in build/coverage'
 	@echo 'make release-check     all that a release has to pass, in pieces of at most 45'
@@ -288,6 +305,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
 
 endif
