@@ -70,15 +70,23 @@ def rebuilt(header, attributes, nested=()):
         for kind, data in attributes)
 
 
-class Address:
+class Object:
+    """What all of them have."""
+
+    header = None
+
+    @classmethod
+    def parts(cls, body):
+        """Header and attributes."""
+        return (cls.header.unpack_from(body),
+                list(nl.attributes(body[cls.header.size:])))
+
+
+class Address(Object):
     """An IP address of an interface."""
 
+    header = IFADDR
     kind, flags = RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL
-
-    @staticmethod
-    def parts(body):
-        """Header and attributes."""
-        return IFADDR.unpack_from(body), list(nl.attributes(body[IFADDR.size:]))
 
     @classmethod
     def all_of(cls, scope):
@@ -108,15 +116,11 @@ class Address:
                 found.get(IFA_LOCAL))
 
 
-class Route:
+class Route(Object):
     """A route, of which a next hop is on our interfaces, or the source is ours."""
 
+    header = RTMSG
     kind, flags = RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND
-
-    @staticmethod
-    def parts(body):
-        """Header and attributes."""
-        return RTMSG.unpack_from(body), list(nl.attributes(body[RTMSG.size:]))
 
     @staticmethod
     def hops(data):
@@ -223,15 +227,11 @@ class Route:
                    for kind, _ in found)
 
 
-class NextHop:
+class NextHop(Object):
     """An object of "ip nexthop", or a group with one on our interfaces."""
 
+    header = NHMSG
     kind, flags = RTM_NEWNEXTHOP, NLM_F_CREATE | NLM_F_REPLACE
-
-    @staticmethod
-    def parts(body):
-        """Header and attributes."""
-        return NHMSG.unpack_from(body), list(nl.attributes(body[NHMSG.size:]))
 
     @classmethod
     def all_of(cls, scope):
@@ -275,15 +275,11 @@ class NextHop:
                 found.get(NHA_GROUP))
 
 
-class Neighbour:
+class Neighbour(Object):
     """A neighbour, or a proxy, that somebody has entered."""
 
+    header = NDMSG
     kind, flags = RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE
-
-    @staticmethod
-    def parts(body):
-        """Header and attributes."""
-        return NDMSG.unpack_from(body), list(nl.attributes(body[NDMSG.size:]))
 
     @classmethod
     def all_of(cls, scope):
@@ -327,10 +323,14 @@ class Scope:
         self.all = self.ours | set(masters)
         self.addresses, self.nexthops = set(), set()
 
-    def objects(self):
+    def objects(self, wanted=tuple(OBJECTS)):
         """{name: [message]}, in the namespace that this is run in."""
         found = {}
         for name, cls in OBJECTS.items():
+            # Routes belong to us by addresses and next hops, too.
+            if name not in wanted and not (
+                    "routes" in wanted and cls in (Address, NextHop)):
+                continue
             found[name] = list(cls.all_of(self))
             if cls is Address:
                 for body in found[name]:
@@ -339,7 +339,8 @@ class Scope:
             elif cls is NextHop:
                 self.nexthops = {nl.number(cls.key(body, {})[0])
                                  for body in found[name]}
-        found["routes"].sort(key=Route.order)
+            elif cls is Route:
+                found[name].sort(key=Route.order)
         return found
 
 

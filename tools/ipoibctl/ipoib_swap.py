@@ -789,14 +789,15 @@ class Restorer:
     def _scope(self, space, indexes):
         return Scope(indexes.values(), self.state["bonds"].get(str(space), ()))
 
-    def _missing(self, space, name, indexes):
-        """Saved objects of a kind that are not there, in the namespace."""
-        cls = OBJECTS[name]
+    def _missing(self, space, indexes, *names):
+        """Yield (kind, saved objects that are not there), in the namespace."""
         with self.spaces[space]:
-            there = {cls.key(body, {}) for body in
-                     self._scope(space, indexes).objects()[name]}
-        return [body for body in bodies_of(self.state, space, name)
-                if cls.key(body, indexes) not in there]
+            found = self._scope(space, indexes).objects(names)
+        for name in names:
+            cls = OBJECTS[name]
+            there = {cls.key(body, {}) for body in found[name]}
+            yield name, [body for body in bodies_of(self.state, space, name)
+                         if cls.key(body, indexes) not in there]
 
     def _objects(self, name):
         """Make the objects of a kind that are missing."""
@@ -804,11 +805,11 @@ class Restorer:
             if inode not in self.spaces or not bodies_of(self.state, inode, name):
                 continue
             indexes = self._indexes(inode)
-            missing = self._missing(inode, name, indexes)
+            (_, missing), = self._missing(inode, indexes, name)
             with self.spaces[inode]:
                 error = make_objects(OBJECTS[name], missing, indexes)
             if error:
-                left = self._missing(inode, name, indexes)
+                (_, left), = self._missing(inode, indexes, name)
                 if left:
                     raise SwapError(f"{len(left)} of the {name} could not be put "
                                     f"back: {error}")
@@ -843,8 +844,7 @@ class Restorer:
             if inode not in self.spaces:
                 raise SwapError(f"the network namespace {inode} is gone")
             indexes = self._indexes(inode)
-            for name in OBJECTS:
-                missing = self._missing(inode, name, indexes)
+            for name, missing in self._missing(inode, indexes, *OBJECTS):
                 if missing and name != "addresses":
                     raise SwapError(f"{len(missing)} of the {name} are missing")
                 if missing:
