@@ -116,20 +116,25 @@ def suitable():
     return found
 
 
+def skipped(reason):
+    """Say why nothing was run."""
+    print(f"TAP version 13\n1..0 # SKIP {reason}")
+    return KSFT_SKIP
+
+
 def main():
     """Entry point."""
-    try:
-        check()
-        load()
-    except (Missing, OSError) as reason:
-        print(f"TAP version 13\n1..0 # SKIP {reason}")
-        if not isinstance(reason, Missing):
-            unload()
-        return KSFT_SKIP
     os.environ.update(IPOIB_MODULE="modprobe", IPOIB_KIND="ours", HCAS="2", PORTS="1")
     try:
+        check()
+    except Missing as reason:
+        return skipped(reason)
+    try:
+        load()
         return subprocess.run([sys.executable, os.path.join(CASES, "run_tests"),
                                *(sys.argv[1:] or suitable())], check=False).returncode
+    except (Missing, OSError) as reason:
+        return skipped(reason)
     finally:
         unload()
 
