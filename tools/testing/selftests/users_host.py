@@ -9,22 +9,10 @@ from lib import (ROOT, Stream, bkg, cmd, defer, ip, ksft_eq, ksft_ge, ksft_in,
                  ksft_true, need_modules, read, slow, timeout, wait_until)
 from common import ROOT as ROOT_DIR
 from lib.child import child_by_ip
-from lib.users import (V4, V6, answers, file, kind, link, name_of, peer, service,
-                       ssh_server)
+from lib.users import V4, answers, file, host, kind, link, service, ssh_server
 
 BOOT = {"hcas": 2, "image": True, "mem": 2048, "seconds": 260}
 GROUPS = ("users",)
-
-
-def host():
-    """The peer, and the host's interface with its addresses."""
-    there, here = peer(), name_of(0)
-    for address in (f"{V4}/24", f"{V6}/64 nodad"):
-        ip(f"addr add {address} dev {here}")
-    ip(f"link set {here} up")
-    defer(ip, f"addr flush dev {here} scope global")
-    answers(there.v4)
-    return there, here
 
 
 # ---- containers ---------------------------------------------------------------

@@ -8,23 +8,10 @@ import socket
 from lib import (ROOT, Netns, Stream, UdpSink, bkg, cmd, defer, hold, ip, ksft_eq,
                  ksft_ge, ksft_gt, ksft_in, ksft_le, need_modules, ping, read, slow,
                  timeout, wait_until)
-from lib.users import V4, V6, answers, name_of, peer
+from lib.users import V4, host
 
 BOOT = {"hcas": 2, "image": True, "mem": 1536, "seconds": 150}
 GROUPS = ("users",)
-
-
-def host():
-    """The peer, and the host's interface with its addresses."""
-    there, here = peer(), name_of(0)
-    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
-    for address in (f"{V4}/24", f"{V6}/64 nodad"):
-        ip(f"addr add {address} dev {here}")
-    ip(f"link set {here} up")
-    defer(ip, f"addr flush dev {here} scope global")
-    for address in (there.v4, there.v6):
-        answers(address)
-    return there, here
 
 
 class Dump:

@@ -34,6 +34,19 @@ def name_of(number):
                       f"the interface of HCA {number}")
 
 
+def host():
+    """The peer, and the host's interface with its addresses, until the case ends."""
+    there, here = peer(), name_of(0)
+    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
+    for address in (f"{V4}/24", f"{V6}/64 nodad"):
+        ip(f"addr add {address} dev {here}")
+    ip(f"link set {here} up")
+    defer(ip, f"addr flush dev {here} scope global")
+    for address in (there.v4, there.v6):
+        answers(address)
+    return there, here
+
+
 def service(name, limit=60):
     """A service runs until the end of the case, by its own unit."""
     cmd(["systemctl", "start", name], timeout=slow(limit))
