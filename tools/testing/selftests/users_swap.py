@@ -13,6 +13,7 @@ from common import ROOT
 from lib.child import child_by_ip, child_by_sysfs
 from lib.connected import set_mode
 from lib.ipoib import bond_of, drop_all, iface_of, load_module
+from lib.ksft import marker
 from lib.users import file
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 400}
@@ -49,11 +50,15 @@ def confirm(status=0):
 
 
 def to_stock(**how):
+    # From here on its known complaints are none of ours.
+    marker("driver stock")
     return swap("kernel", "--running", OURS, **how)
 
 
 def to_ours(**how):
-    return swap(OURS, **how)
+    said = swap(OURS, **how)
+    marker("driver none")
+    return said
 
 
 def ours_again():
@@ -63,7 +68,7 @@ def ours_again():
     if exists(STATE):
         os.unlink(STATE)
     if loaded() and not is_ours():
-        swap(OURS)
+        to_ours()
 
 
 def hosts():
@@ -200,6 +205,7 @@ nexthop flush
 
 def begun(seconds):
     """An exchange that has just begun: the command."""
+    marker("driver stock")
     # pylint: disable-next=consider-using-with
     proc = subprocess.Popen([CTL, "swap", "kernel", "--running", OURS,
                              "--confirm-within", str(seconds)],

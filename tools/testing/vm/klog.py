@@ -8,7 +8,9 @@ Find what a kernel complains about in its log.
 prints every report with some context and ends with status 1 if there is one.
 A report is laid at the door of the test that ran, which tests say by writing
 "IPOIB-TEST: name" to /dev/kmsg.  One that has to bring a complaint about, such
-as that of a watchdog, adds " expects " and the name of its pattern.
+as that of a watchdog, adds " expects " and the name of its pattern.  One that loads
+another driver than the machine has writes "IPOIB-TEST: driver " and whose known
+complaints are let pass from there on, at most until the test ends: stock or none.
 """
 
 import argparse
@@ -140,6 +142,7 @@ KNOWN = {
 
 STAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 MARKER = re.compile(r"^IPOIB-TEST: (\S+)(?: expects (\S+))?")
+DRIVER = re.compile(r"^IPOIB-TEST: driver (stock|none)$")
 # Lines that people and scripts write; they may quote anything.
 FREE_TEXT = re.compile(r"^(?:IPOIB-TEST|vm): ")
 # What belongs to a report after its first line.
@@ -177,6 +180,7 @@ class Report:
         self.kinds = [kind]             # names of patterns, as they came
         self.lines = []                 # whole lines of the log
         self.before = []                # some lines in front of it
+        self.excuses = []               # Known of the driver that was loaded
 
     def as_expected(self):
         """Is it what the test is there for, and nothing besides?"""
@@ -213,11 +217,11 @@ class Result:
         self.known = []                 # (line, Known) that were let pass
         self.expected = []              # reports that a test is there for
 
-    def let_pass(self, excuses):
+    def let_pass(self):
         """Take out the reports that are known as a whole."""
         for report in list(self.reports):
             lines = "\n".join(report.lines)
-            for excuse in excuses:
+            for excuse in report.excuses:
                 if excuse.whole and excuse.regex.search(lines):
                     self.reports.remove(report)
                     self.known.append((report.title(), excuse))
@@ -257,8 +261,13 @@ def check_lines(lines, known="none"):
     for number, line in enumerate(lines, 1):
         line = line.rstrip("\r\n")
         message = strip(line)
-        marker = MARKER.match(message)
+        driver = DRIVER.match(message)
+        if driver:
+            excuses = KERNEL + KNOWN[driver[1]]
+        marker = not driver and MARKER.match(message)
         if marker:
+            if marker[1] != test:
+                excuses = KERNEL + KNOWN[known]
             test, expected = marker.groups()
         kinds = kinds_of(message)
         if kinds:
@@ -270,6 +279,7 @@ def check_lines(lines, known="none"):
         if kinds and report is None:
             report = Report(number, test, expected, kinds[0])
             report.before = before[-BEFORE:]
+            report.excuses = excuses
             result.reports.append(report)
         if report is not None:
             for kind in kinds:
@@ -286,7 +296,7 @@ def check_lines(lines, known="none"):
         before = (before + [line])[-BEFORE:]
     if report is not None and quiet:
         del report.lines[-quiet:]
-    result.let_pass(excuses)
+    result.let_pass()
     result.expected = [r for r in result.reports if r.as_expected()]
     result.reports = [r for r in result.reports if not r.as_expected()]
     return result

@@ -166,6 +166,20 @@ class Reports(unittest.TestCase):
                 reports = klog.check_lines(lines + more).reports
                 self.assertEqual(len(reports), 1)
 
+    def test_another_driver(self):
+        line = "ib0: Budget exhausted after napi rescheduled"
+        stock, none = ("IPOIB-TEST: driver stock", "IPOIB-TEST: driver none")
+        for lines, bad in (
+                ([line], 1),
+                (["IPOIB-TEST: a.first", stock, line], 0),
+                (["IPOIB-TEST: a.first", stock, "refcount_t: underflow"], 1),
+                (["IPOIB-TEST: a.first", stock, none, line], 1),
+                (["IPOIB-TEST: a.first", stock, "IPOIB-TEST: end", line], 1),
+                (["IPOIB-TEST: a.first", stock,
+                  "IPOIB-TEST: a.first expects checksum", line], 0)):
+            with self.subTest(lines=lines):
+                self.assertEqual(len(klog.check_lines(lines).reports), bad)
+
     def test_before_any_test(self):
         report = klog.check_lines(["refcount_t: underflow"]).reports[0]
         self.assertIsNone(report.test)
