@@ -254,7 +254,7 @@ static inline bool ipoib_path_doubtful(unsigned long now, unsigned long probed,
 
 /*
  * What peers may open.  A connection is half-open until the peer has shown that
- * it got our reply; see "Requests that nobody meant" in design.rst.
+ * it got our reply; see "Requests that nobody meant" in dev/design.rst.
  *
  * Ten thousand hosts need one connection each, and one more for each of their
  * containers that has an interface of its own in the partition.  With an SRQ a

@@ -31,9 +31,9 @@ QKEY = 0x0b1b
 # Where in a forged packet the sender's address is: QPN, GUID
 HEAD = 8 + 12 + 8 + 4
 QPN, GUID = HEAD + 8 + 1, HEAD + 8 + 12
-# What Documentation/user-guide.rst says that one host can make another hold
+# What Documentation/guide/interfaces.rst says that one host can make another hold
 MEMORY = 4 << 20
-# And as Documentation/design.rst does, the paths of a port without a handle
+# And as Documentation/dev/design.rst does, the paths of a port without a handle
 PATHS = 16384
 NEWCOMERS = ("10.0.0.33", "10.0.0.34")
 # How a group's hardware address begins; four bytes more

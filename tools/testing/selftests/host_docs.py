@@ -14,6 +14,12 @@ SECONDS = 10
 DOCS = os.path.join(ROOT, "Documentation")
 
 
+def named(top, end):
+    """Files below a directory whose names end so, relative and without that."""
+    return {os.path.relpath(path, top).removesuffix(end) for path in
+            glob.glob(os.path.join(top, "**", "*" + end), recursive=True)}
+
+
 @timeout(120)
 def test_sphinx():
     """What Sphinx warns of, and each reference to nowhere, fails it."""
@@ -22,10 +28,8 @@ def test_sphinx():
     done = cmd(["sphinx-build", "-q", "-W", "--keep-going", "-n", "-b", "html",
                 DOCS, place.name], fail=False, timeout=100)
     ksft_eq((done.ret, done.stderr), (0, ""))
-    pages = {os.path.basename(path) for path in
-             glob.glob(os.path.join(place.name, "*.html"))}
-    sources = {os.path.basename(path)[:-4] + ".html" for path in
-               glob.glob(os.path.join(DOCS, "*.rst"))}
+    pages = named(place.name, ".html")
+    sources = named(DOCS, ".rst")
     ksft_eq(sources - pages, set())
     ksft_ge(len(sources), 6)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The way of a packet: what the kernel traces against the page in design.rst."""
+"""The way of a packet: what the kernel traces against the page in dev/design.rst."""
 
 import collections
 import functools
@@ -84,7 +84,7 @@ class House:
 @functools.cache
 def known():
     """The driver's sources, and what the page names."""
-    return House(), steps_of(read(f"{ROOT}/Documentation/design.rst"))
+    return House(), steps_of(read(f"{ROOT}/Documentation/dev/design.rst"))
 
 
 def each(trees):
