@@ -4,30 +4,22 @@
 from lib import (ROOT, Stream, cmd, defer, ip, ksft_eq, ksft_lt, port, slow, sm,
                  timeout, wait_until)
 from lib.child import child_by_ip
-from lib.users import (V4, addresses, answers, file, kind, link, name_of, peer)
+from lib.users import (CHILD_V4, V4, addresses, answers, file, kind, link, name_of,
+                       peer, recipe)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 150}
 GROUPS = ("users",)
 
 PORTS = (1, 2)
 CARRIER = "bond-miimon 100"
+MTU = "    post-up ip link set bond0 mtu 65520\n"
 
 
-def bond(names, how, mode="datagram", mtu=None, before="", address=V4):
+def bond(names, how, mode="datagram", mtu="", address=V4):
     """A bond of interfaces, as Debian's users write it down."""
-    slaves = "\n".join(f"""
-iface {name} inet manual
-    pre-up echo {mode} > /sys/class/net/$IFACE/mode
-""" for name in names)
-    file("/etc/network/interfaces", f"""{slaves}
-iface bond0 inet static
-    address {address}/24
-{before}    bond-slaves {' '.join(names)}
-    bond-mode active-backup
-    bond-fail-over-mac active
-    {how}
-{f'    post-up ip link set bond0 mtu {mtu}' if mtu else ''}
-""")
+    file("/etc/network/interfaces", recipe("interfaces-bond", {
+        "ib0": names[0], "ib1": names[1], "connected": mode, V4: address,
+        CARRIER: how, MTU: mtu}))
     cmd(["ifup", *names, "bond0"], timeout=slow(60))
 
     def away():
@@ -79,7 +71,7 @@ def test_connected():
     there, names = ends_of()
     ip(f"link set {there.ifname} type ipoib mode connected", ns=there.ns)
     ip(f"link set {there.ifname} mtu 65520", ns=there.ns)
-    bond(names, CARRIER, mode="connected", mtu=65520)
+    bond(names, CARRIER, mode="connected", mtu=MTU)
     ksft_eq(link("bond0")["mtu"], 65520)
     for name in names:
         ksft_eq(kind(name)[1:], ("connected", 65520))
@@ -112,8 +104,7 @@ def test_children():
         defer(ip, f"link del {name}", fail=False)
         defer(ip, f"link set {parent} down")
         names.append(name)
-    mine = other.v4.rpartition(".")[0] + ".1"
-    bond(names, CARRIER, address=mine)
+    bond(names, CARRIER, address=CHILD_V4)
     outlives(other, names)
 
 

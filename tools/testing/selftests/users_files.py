@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Interfaces of files: Debian's ifupdown and netplan, by both of its backends."""
 
-import re
-
 from lib import cmd, defer, ksft_eq, slow, timeout, wait_until
 from lib.child import child_by_ip
-from lib.users import (V4, V6, addresses, answers, file, kind, link, name_of,
-                       peer)
+from lib.users import (CHILD_V4, V4, V6, addresses, answers, file, kind, link,
+                       name_of, peer, recipe)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 120}
 GROUPS = ("users",)
@@ -19,27 +17,13 @@ def test_ifupdown():
     there, here = peer(), name_of(0)
     other = child_by_ip(there, 0x8001, 7)
     other.up()
-    mine = re.sub(r"\.9$", ".1", other.v4)
-    file("/etc/network/interfaces", f"""
-iface {here} inet static
-    address {V4}/24
-    pre-up echo connected > /sys/class/net/$IFACE/mode
-    mtu 65520
-
-iface {here} inet6 static
-    address {V6}/64
-
-iface storage inet static
-    address {mine}/24
-    pre-up ip link add link {here} name $IFACE type ipoib pkey 0x8001
-    post-down ip link del $IFACE
-""")
+    file("/etc/network/interfaces", recipe("interfaces", {"ib0": here}))
     cmd(["ifup", here, "storage"], timeout=slow(60))
     down = defer(cmd, ["ifdown", "storage", here], fail=False,
                  timeout=slow(60))
     ksft_eq(kind(here)[1:], ("connected", 65520))
     ksft_eq(addresses(here), {V4, V6})
-    ksft_eq(addresses("storage"), {mine})
+    ksft_eq(addresses("storage"), {CHILD_V4})
     for address in (there.v4, there.v6, other.v4):
         answers(address)
     down.exec()
@@ -47,8 +31,8 @@ iface storage inet static
     cmd(f"ip link set {here} down; echo datagram > /sys/class/net/{here}/mode")
 
 
-def netplan(backend, here, *lines):
-    """netplan's file for an interface, applied; what it made goes with it."""
+def netplan(name, here):
+    """A recipe for netplan, applied to an interface; what it made goes with it."""
     def away():
         path.exec()
         cmd("netplan generate; systemctl stop systemd-networkd.socket "
@@ -57,9 +41,7 @@ def netplan(backend, here, *lines):
             f"echo datagram > /sys/class/net/{here}/mode", fail=False,
             timeout=slow(60))
 
-    path = file("/etc/netplan/10-test.yaml", "network:\n  version: 2\n"
-                f"  renderer: {backend}\n  ethernets:\n    {here}:\n" +
-                "".join(f"      {line}\n" for line in lines), 0o600)
+    path = file("/etc/netplan/10-test.yaml", recipe(name, {"ib0": here}), 0o600)
     done = defer(away)
     cmd(["netplan", "apply"], timeout=slow(90))
     return done
@@ -69,7 +51,7 @@ def netplan(backend, here, *lines):
 def test_netplan_networkd():
     """An address and an MTU by networkd."""
     there, here = peer(), name_of(0)
-    netplan("networkd", here, f"addresses: [{V4}/24, '{V6}/64']", "mtu: 1500")
+    netplan("netplan-networkd.yaml", here)
     wait_until(lambda: addresses(here) == {V4, V6}, 40, "the addresses")
     wait_until(lambda: kind(here)[2] == 1500, 10, "the MTU")
     answers(there.v4)
@@ -79,8 +61,7 @@ def test_netplan_networkd():
 def test_netplan_nm():
     """The same by NetworkManager, and a mode."""
     there, here = peer(), name_of(0)
-    netplan("NetworkManager", here, f"addresses: [{V4}/24, '{V6}/64']",
-            "infiniband-mode: connected", "mtu: 65520")
+    netplan("netplan-nm.yaml", here)
     wait_until(lambda: addresses(here) == {V4, V6}, 60, "the addresses")
     ksft_eq(kind(here)[1:], ("connected", 65520))
     answers(there.v4)

@@ -9,13 +9,20 @@ from lib import (ROOT, Stream, bkg, cmd, defer, ip, ksft_eq, ksft_ge, ksft_in,
                  ksft_true, need_modules, read, slow, timeout, wait_until)
 from common import ROOT as ROOT_DIR
 from lib.child import child_by_ip
-from lib.users import V4, answers, file, host, kind, link, service, ssh_server
+from lib.users import V4, answers, file, host, kind, link, recipe, service, ssh_server
 
 BOOT = {"hcas": 2, "image": True, "mem": 2048, "seconds": 260}
 GROUPS = ("users",)
 
 
 # ---- containers ---------------------------------------------------------------
+
+
+# Until there is a carrier
+ECHO = """for n in 1 2 3 4 5 6 7 8 9 10; do
+            ping -c 1 -W 1 {} && exit 0
+        done
+        exit 1"""
 
 
 def nspawn(interface, script):
@@ -31,18 +38,10 @@ def test_nspawn_child():
     there, here = host()
     other = child_by_ip(there, 0x8001, 7)
     other.up()
-    ip(f"link add link {here} name guest type ipoib pkey 0x8001")
     defer(ip, "link del guest", fail=False)
-    mine = other.v4.rpartition(".")[0] + ".1"
-    said = nspawn("guest", f"""
-        ip addr add {mine}/24 dev guest
-        ip link set guest up
-        ip -d link show guest
-        for n in 1 2 3 4 5 6 7 8 9 10; do
-            ping -c 1 -W 1 {other.v4} && exit 0
-        done
-        exit 1
-    """)
+    said = cmd(recipe("nspawn-child", {
+        "ib0": here, f"ping -c 10 {other.v4}": ECHO.format(other.v4)}),
+               timeout=slow(90)).stdout
     ksft_in("pkey", said)
     wait_until(lambda: link("guest"), 20, "the child, back")
     ksft_eq(kind("guest")[0], 0x8001)
@@ -57,10 +56,7 @@ def test_nspawn_port():
     nspawn(here, f"""
         ip addr add {V4}/24 dev {here}
         ip link set {here} up
-        for n in 1 2 3 4 5 6 7 8 9 10; do
-            ping -c 1 -W 1 {there.v4} && exit 0
-        done
-        exit 1
+        {ECHO.format(there.v4)}
     """)
     wait_until(lambda: link(here), 20, f"{here}, back")
     ip(f"addr add {V4}/24 dev {here}")

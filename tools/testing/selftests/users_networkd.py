@@ -6,8 +6,8 @@ import re
 from lib import (cmd, defer, hca, ip, ksft_eq, ksft_true, port, read,
                  slow, timeout, wait_until)
 from lib.child import child_by_ip
-from lib.users import (V4, V6, addresses, answers, dnsmasq, file, kind, link,
-                       name_of, peer, restarted)
+from lib.users import (CHILD_V4, V4, V6, addresses, answers, dnsmasq, file, kind,
+                       link, name_of, peer, recipe, restarted)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 150}
 GROUPS = ("users",)
@@ -59,17 +59,14 @@ def test_child():
     there, here = peer(), name_of(0)
     other = child_by_ip(there, 0x8001, 7)
     other.up()
-    mine = re.sub(r"\.9$", ".1", other.v4)
     for mode in ("datagram", "connected"):
         stop = networkd(
-            child_netdev="[NetDev]\nName=ibchild\nKind=ipoib\n\n[IPoIB]\n"
-            f"PartitionKey=0x0001\nMode={mode}\n"
-            "IgnoreUserspaceMulticastGroups=no\n",
-            ib_network=network(here, f"Address={V4}/24", "IPoIB=ibchild"),
-            child_network=network("ibchild", f"Address={mine}/24"))
+            child_netdev=recipe("10-ibchild.netdev", {"connected": mode}),
+            ib_network=recipe("20-ib0.network", {"ib0": here}),
+            child_network=recipe("30-ibchild.network"))
         wait_until(lambda: link("ibchild"), 30, "a child")
         removed = defer(ip, "link del ibchild", fail=False)
-        wait_addresses("ibchild", {mine})
+        wait_addresses("ibchild", {CHILD_V4})
         ksft_eq(kind("ibchild")[:2], (0x8001, mode))
         answers(other.v4)
         answers(there.v4)

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NetworkManager: profiles of type infiniband, and what happens to them."""
 
-import re
-
 from lib import (Stream, cmd, defer, hca, ip, ksft_eq, ksft_true, port, slow,
                  timeout, wait_until)
 from lib.child import child_by_ip
 from lib.netns import ROOT
 from lib.users import (V4, V6, addresses, answers, dnsmasq, kind, link, name_of,
-                       peer, restarted, service)
+                       peer, recipe, restarted, service)
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "seconds": 200}
 GROUPS = ("users",)
@@ -32,6 +30,14 @@ def profile(name, ifname, *settings):
     nmcli("connection", "add", "type", "infiniband", "con-name", name,
           "ifname", ifname, "autoconnect", "no", *settings)
     defer(nmcli, "connection", "delete", name, fail=False)
+    return name
+
+
+def profile_of(text, name, here):
+    """A profile by a recipe, which gives it that name."""
+    defer(nmcli, "connection", "delete", name, fail=False)
+    cmd(recipe(text, {"ib0": here, "autoconnect yes": "autoconnect no"}),
+        timeout=slow(60))
     return name
 
 
@@ -70,8 +76,7 @@ def test_modes():
     """A profile says the mode and the MTU; it is changed, both ways."""
     there, here = peer(), name_of(0)
     running()
-    name = profile("mode", here, "infiniband.transport-mode", "connected",
-                   "infiniband.mtu", "65520", *static())
+    name = profile_of("nmcli-port", "storage", here)
     up(name)
     ksft_eq(kind(here), (0xffff, "connected", 65520))
     answers(there.v4)
@@ -90,11 +95,7 @@ def test_children():
     other.up()
     running()
     up(profile("parent", here, *static()))
-    name = profile("child", f"{here}.8001", "infiniband.parent", here,
-                   "infiniband.p-key", "0x8001", "infiniband.transport-mode",
-                   "datagram", "ipv4.method", "manual", "ipv4.addresses",
-                   re.sub(r"\.9$", ".1", other.v4) + "/24",
-                   "ipv6.method", "disabled")
+    name = profile_of("nmcli-child", "partition", here)
     up(name)
     ksft_eq(kind(f"{here}.8001")[:2], (0x8001, "datagram"))
     answers(other.v4)
@@ -152,7 +153,7 @@ def test_restarted():
 def test_dhcp():
     """A lease, the same one again, and one reserved by client identifier."""
     there, here = peer(), name_of(0)
-    pool = dnsmasq(there, "--dhcp-host=id:storage1,10.0.0.77")
+    pool = dnsmasq(there)
     running()
     name = profile("dhcp", here, "ipv4.method", "auto", "ipv6.method",
                    "disabled")

@@ -3,17 +3,36 @@
 
 import json
 import os
+import re
 
+from common import ROOT as TREE
 from .fabric import port
 from .ipoib import End, iface_of
-from .ksft import defer, ksft_eq
+from .ksft import Failed, defer, ksft_eq
 from .netns import ROOT
 from .traffic import Stream
 from .utils import cmd, ip, slow, wait_until
 
 
-# Of the host, where a case gives it addresses
+# Of the host, where a case gives it addresses, and of a child; the recipes have them
 V4, V6 = "10.0.0.1", "fd00::1"
+CHILD_V4 = "10.1.7.1"
+RECIPES = os.path.join(TREE, "Documentation", "guide", "recipes")
+
+
+def recipe(name, words=None):
+    """
+    A recipe of the guide, as people copy it; @words has those that are to be
+    others here: {word of the recipe: another one}.
+    """
+    with open(os.path.join(RECIPES, name), encoding="utf-8") as file:
+        text = file.read()
+    for word in words or ():
+        if word not in text:
+            raise Failed(f"recipe {name} has no {word!r}")
+    # All at once: the one that is put in may be another one's word.
+    return re.sub("|".join(map(re.escape, words)), lambda found: words[found[0]],
+                  text) if words else text
 
 
 def peer(number=None, net=0):
@@ -92,12 +111,12 @@ def file(path, text, mode=0o644):
     return defer(lambda: os.path.exists(path) and os.unlink(path))
 
 
-def dnsmasq(there, *words):
-    """A DHCP server at the peer; the addresses that it gives."""
-    cmd(["ip", "netns", "exec", there.ns.name, "dnsmasq", "--port=0",
-         f"--interface={there.ifname}", "--bind-interfaces", "--leasefile-ro",
-         "--dhcp-authoritative", "--dhcp-range=10.0.0.100,10.0.0.120",
-         "--pid-file=/run/dnsmasq.test", *words])
+def dnsmasq(there):
+    """A DHCP server at the peer; the addresses that it gives to anybody."""
+    file("/run/dnsmasq.test.conf", recipe("dnsmasq.conf", {"ib0": there.ifname}))
+    cmd(["ip", "netns", "exec", there.ns.name, "dnsmasq",
+         "--conf-file=/run/dnsmasq.test.conf", "--leasefile-ro",
+         "--pid-file=/run/dnsmasq.test"])
     defer(cmd, "kill $(cat /run/dnsmasq.test)", fail=False)
     return {f"10.0.0.{last}" for last in range(100, 121)}
 
