@@ -31,7 +31,7 @@ QKEY = 0x0b1b
 # Where in a forged packet the sender's address is: QPN, GUID
 HEAD = 8 + 12 + 8 + 4
 QPN, GUID = HEAD + 8 + 1, HEAD + 8 + 12
-# What Documentation/guide/interfaces.rst says that one host can make another hold
+# What Documentation/reference/parameters.rst says that one host can make another hold
 MEMORY = 4 << 20
 # And as Documentation/dev/design.rst does, the paths of a port without a handle
 PATHS = 16384
