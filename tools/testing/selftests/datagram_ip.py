@@ -4,8 +4,8 @@
 import socket
 import struct
 
-from lib import (Capture, Failed, defer, ends, hold, in_groups, ip, ksft_eq,
-                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_raises,
+from lib import (Capture, Failed, Tracer, defer, ends, hold, in_groups, ip,
+                 ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_raises,
                  ksft_true, neigh_flush, ours_only, ping, ping_ok, port, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.connected import counter
@@ -254,17 +254,40 @@ def test_peer_changes_address():
     ping_ok(pair.a.ns, pair.b.v4, count=3)
 
 
-def test_other_protocols():
-    """Ethertypes that IPoIB does not carry are dropped, and counted."""
-    pair = ends()
+# An ethertype that is for experiments
+OTHER = 0x88b5
+
+
+def send_other(pair, count):
+    """Packets that IPoIB does not carry."""
     peer = pair.b.address()
-    dropped = pair.a.stat("tx_dropped") + pair.a.stat("tx_errors")
     with pair.a.ns.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sock, \
             pair.a.ns.inside():
         # The device's hard header: destination, then the 4 bytes of IPoIB.
-        sock.bind((pair.a.ifname, 0x88b5))
-        for _ in range(5):
-            sock.send(peer + struct.pack(">HH", 0x88b5, 0) + bytes(60))
+        sock.bind((pair.a.ifname, OTHER))
+        for _ in range(count):
+            sock.send(peer + struct.pack(">HH", OTHER, 0) + bytes(60))
+
+
+@ours_only("the in-tree module gives no reasons")
+def test_drop_reason():
+    """The tracepoint skb:kfree_skb has the reason why a packet was dropped."""
+    pair = ends()
+    with Tracer(("skb:kfree_skb", f"protocol == {OTHER:#x}")) as trace:
+        send_other(pair, 3)
+        drops = wait_until(lambda: [line for line in trace.lines()
+                                    if "kfree_skb" in line], 3, "drops")
+    ksft_eq(len(drops), 3)
+    for line in drops:
+        ksft_in("reason: UNHANDLED_PROTO", line)
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+def test_other_protocols():
+    """Ethertypes that IPoIB does not carry are dropped, and counted."""
+    pair = ends()
+    dropped = pair.a.stat("tx_dropped") + pair.a.stat("tx_errors")
+    send_other(pair, 5)
     wait_until(lambda: pair.a.stat("tx_dropped") + pair.a.stat("tx_errors") >=
                dropped + 5, 2, "five drops counted")
     ping_ok(pair.a.ns, pair.b.v4)

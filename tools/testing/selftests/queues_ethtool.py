@@ -978,3 +978,27 @@ def test_allocations_fail():
     end.ethtool("-G tx 128")
     end.ethtool(f"-L tx {os.cpu_count()}", fail=False)
     pair.ready()
+
+
+def steered():
+    """Packets that RPS handed to another CPU, of all CPUs."""
+    return sum(int(line.split()[9], 16)
+               for line in read("/proc/net/softnet_stat").splitlines())
+
+
+def test_rps():
+    """RPS spreads the flows that one channel receives over CPUs."""
+    pair = ends()
+    path = pair.b.sys("queues/rx-0/rps_cpus")
+    defer(write, path, "0")
+    write(path, "3")
+    before = steered()
+    for _ in range(8):
+        udp_exchange(pair.a, pair.b, 20, 200)
+    ksft_gt(steered(), before)
+    write(path, "0")
+    udp_exchange(pair.a, pair.b, 20, 200)
+    before = steered()
+    for _ in range(4):
+        udp_exchange(pair.a, pair.b, 20, 200)
+    ksft_eq(steered(), before)
