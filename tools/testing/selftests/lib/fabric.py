@@ -88,7 +88,8 @@ class Port:
         lets a port lie, it is told to sweep.
         """
         try:
-            wait_until(self.active, 4, f"{self} active", interval=0.1)
+            wait_until(self.active, 4, f"{self} active", interval=0.1,
+                       patient=False)
         except Failed:
             sm.sweep()
             wait_until(self.active, limit, f"{self} active", interval=0.1)

@@ -102,7 +102,7 @@ def alias_guid(port, index, guid=0, keep=False):
         defer(drop_alias, port, index)
     what = f"GUID {index} of {port}"
     try:
-        return wait_until(given, 4, what)
+        return wait_until(given, 4, what, patient=False)
     except Failed:
         # OpenSM may not have learnt all there is to a port that has come.
         sm.sweep()

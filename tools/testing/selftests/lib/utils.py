@@ -98,7 +98,8 @@ def cmd(args, fail=True, timeout=None, ns=None, stdin=None):
         done = subprocess.run(argv, capture_output=True, text=True,
                               errors="replace", check=False, input=stdin,
                               stdin=None if stdin else subprocess.DEVNULL,
-                              timeout=timeout or slow(10))
+                              timeout=(timeout or slow(10)) *
+                              slowness.patience())
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{what}: no end after {late.timeout:.0f} s") from None
     if fail and done.returncode:
@@ -125,7 +126,7 @@ class bkg:  # pylint: disable=invalid-name
             self._signal(signal.SIGTERM)
         try:
             self.stdout, self.stderr = self.proc.communicate(
-                timeout=limit or slow(10))
+                timeout=(limit or slow(10)) * slowness.patience())
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             self.stdout, self.stderr = self.proc.communicate()
@@ -194,13 +195,16 @@ def pids_of(comm):
 # ---- waiting -----------------------------------------------------------
 
 
-def wait_until(check, limit=5, what="", interval=0.03, scale=True):
+def wait_until(check, limit=5, what="", interval=0.03, scale=True, patient=True):
     """
     Call @check until it returns something true, and return that.  Fails after
-    @limit seconds (of real hardware, unless @scale is false).  Errors of
-    files and commands count as "not yet".
+    @limit seconds (of real hardware, unless @scale is false), or later, unless
+    @patient is false: where the caller then does something about it.  Errors
+    of files and commands count as "not yet".
     """
-    end = time.monotonic() + (slow(limit) if scale else limit)
+    if scale:
+        limit = slow(limit) * (slowness.patience() if patient else 1)
+    end = time.monotonic() + limit
     last = None
     while True:
         try:
@@ -211,7 +215,7 @@ def wait_until(check, limit=5, what="", interval=0.03, scale=True):
             last = error
         if time.monotonic() >= end:
             name = what or getattr(check, "__name__", "condition")
-            raise Failed(f"waited {limit} s in vain: {name} (last: {last!r})")
+            raise Failed(f"waited {limit:g} s in vain: {name} (last: {last!r})")
         time.sleep(interval)
         interval = min(interval * 1.3, 0.25)
 
