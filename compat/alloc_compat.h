@@ -15,6 +15,7 @@
 	kzalloc(struct_size((typeof(obj) *)NULL, member, count), \
 		ipoib_gfp(__VA_ARGS__))
 #define kzalloc_obj(obj, ...)	kzalloc(sizeof(obj), ipoib_gfp(__VA_ARGS__))
+#define kvzalloc_obj(obj, ...)	kvzalloc(sizeof(obj), ipoib_gfp(__VA_ARGS__))
 #define kvzalloc_objs(obj, count, ...) \
 	kvcalloc(count, sizeof(obj), ipoib_gfp(__VA_ARGS__))
 

@@ -16,6 +16,25 @@
 	ibds_resize_cq(_cq, int cqe, _udata)
 #endif
 
+/* 6.18: ethtool asks for the number of receive rings by an operation of its own */
+#ifdef IBDEVSIM_COMPAT_RING_COUNT
+#define get_rx_ring_count get_rxnfc
+#define ibds_nethtool_ring_count(...)					\
+	__ibds_ring_count(__VA_ARGS__);					\
+									\
+static int ibds_nethtool_ring_count(struct net_device *_dev,		\
+				    struct ethtool_rxnfc *_info,	\
+				    u32 *_rules)			\
+{									\
+	if (_info->cmd != ETHTOOL_GRXRINGS)				\
+		return -EOPNOTSUPP;					\
+	_info->data = __ibds_ring_count(_dev);				\
+	return 0;							\
+}									\
+									\
+static u32 __ibds_ring_count(__VA_ARGS__)
+#endif
+
 /* 6.19: DMA operations take physical addresses */
 #ifdef IBDEVSIM_COMPAT_MAP_PAGE
 #define map_phys map_page

@@ -14,6 +14,12 @@
 
 #define IBDS_MAX_ID		9999
 
+/* Clocks of HCAs with successive numbers are this far apart. */
+#define IBDS_PHC_APART_MS	3000
+#define IBDS_PHC_APART_PPB	50000
+/* Of a key whose default depends on others: not given */
+#define IBDS_DEFAULT		U32_MAX
+
 /* A value that may be written as a name. */
 struct ibds_word {
 	const char *word;
@@ -44,6 +50,11 @@ static const struct ibds_word ibds_comp_ctx_words[] = {
 
 static const struct ibds_word ibds_provider_words[] = {
 	{ "none", IBDS_PROVIDER_NONE }, { "hfi1", IBDS_PROVIDER_HFI1 }, { }
+};
+
+static const struct ibds_word ibds_rdma_netdev_words[] = {
+	{ "none", IBDS_NETDEV_NONE }, { "own", IBDS_NETDEV_OWN },
+	{ "ud", IBDS_NETDEV_UD }, { }
 };
 
 static const struct ibds_word ibds_profile_words[] = {
@@ -100,6 +111,10 @@ MODULE_PARM_DESC(profile,
 static char *provider = "none";
 module_param(provider, charp, 0444);
 MODULE_PARM_DESC(provider, "provider of rdma-core for user space: none, hfi1");
+
+static char *hca = "";
+module_param(hca, charp, 0444);
+MODULE_PARM_DESC(hca, "keys of each HCA, which new_device may override");
 
 /**
  * struct ibds_key - one key of new_device
@@ -160,6 +175,12 @@ static const struct ibds_key ibds_keys[] = {
 	IBDS_KEY_WORDS(profile, IBDS_PROFILE_NONE),
 	IBDS_KEY_WORDS(provider, IBDS_PROVIDER_NONE),
 	IBDS_KEY(user_mem, 1, 65536, 256),
+	IBDS_KEY_WORDS(rdma_netdev, IBDS_NETDEV_NONE),
+	IBDS_KEY(channels, 1, 64, IBDS_DEFAULT),
+	IBDS_KEY(phc_ms, 0, 1000000000, IBDS_DEFAULT),
+	IBDS_KEY(phc_ppb, 0, 400000, IBDS_DEFAULT),
+	IBDS_KEY(netdev_refuse, 0, MAX_ERRNO, 0),
+	IBDS_KEY(netdev_init_error, 0, 1000, 0),
 };
 
 static u32 *ibds_key_field(struct ibds_caps *caps, const struct ibds_key *key)
@@ -314,12 +335,32 @@ static int ibds_caps_set_profile(struct ibds_caps *caps, const char *pairs)
 	const char * const *part;
 	int i, err;
 
-	err = pairs ? ibds_caps_set_copy(caps, pairs,
-					 ibds_caps_find_profile) : 0;
+	err = ibds_caps_set_copy(caps, hca, ibds_caps_find_profile);
+	if (!err && pairs)
+		err = ibds_caps_set_copy(caps, pairs, ibds_caps_find_profile);
+	if (err)
+		return err;
 	part = ibds_profiles[caps->profile];
 	for (i = 0; !err && i < ARRAY_SIZE(ibds_profiles[0]) && part[i]; i++)
 		err = ibds_caps_set_copy(caps, part[i], ibds_caps_set_all);
 	return err;
+}
+
+/* The defaults that depend on other keys. */
+static void ibds_caps_complete(struct ibds_caps *caps, u32 id)
+{
+	if (caps->channels == IBDS_DEFAULT)
+		caps->channels = clamp(caps->vectors, 2U, 64U);
+	/* What has rings for IPoIB's QP has no offloads. */
+	if (caps->rdma_netdev == IBDS_NETDEV_UD) {
+		caps->csum = 0;
+		caps->lso = 0;
+	}
+	/* The drift of the last of many HCAs has to be in bounds. */
+	if (caps->phc_ms == IBDS_DEFAULT)
+		caps->phc_ms = id * IBDS_PHC_APART_MS;
+	if (caps->phc_ppb == IBDS_DEFAULT)
+		caps->phc_ppb = id % 8 * IBDS_PHC_APART_PPB;
 }
 
 /* ib_mad takes two QPs and a CQ per port; leave some CQs for others. */
@@ -360,10 +401,12 @@ int ibds_caps_parse(char *line, u32 *id, struct ibds_caps *caps)
 		return err ?: -ERANGE;
 	}
 	err = ibds_caps_set_profile(caps, line) ?:
+	      ibds_caps_set_copy(caps, hca, ibds_caps_set_all) ?:
 	      ibds_caps_set_all(caps, line);
 	if (err)
 		return err;
 	if (!caps->srq)
 		caps->ud_srq = 0;
+	ibds_caps_complete(caps, *id);
 	return ibds_caps_check(caps);
 }

@@ -60,6 +60,13 @@
 /* Requests of a user's QP that are executed before its lock is dropped. */
 #define IBDS_BURST		16
 
+/*
+ * Flags of send requests of accelerated interfaces: checksums of IPv6, too, and
+ * a stamp when the packet leaves.
+ */
+#define IBDS_SEND_CSUM_V6	IB_SEND_RESERVED_START
+#define IBDS_SEND_STAMP		(IB_SEND_RESERVED_START << 1)
+
 /* L_Key of QPs that may only use regions: no key has this value. */
 #define IBDS_NO_LKEY		U64_MAX
 
@@ -67,6 +74,8 @@
 #define IBDS_USER_GROUPS	256
 
 struct ibds_qp;
+struct ibds_rss;
+struct ibds_rx_meta;
 
 /**
  * struct ibds_pd - protection domain
@@ -253,6 +262,8 @@ struct ibds_srq {
  * @rq: own receive queue
  * @wqe: copy of the entry taken from @srq
  * @bounce: one MTU, for datagrams received into several SGEs
+ * @rss: datagrams are received by the channels of an accelerated interface
+ * @rss_on: port to take such datagrams from, NULL while closed
  * @rcu: frees it
  */
 struct ibds_rcv {
@@ -280,6 +291,8 @@ struct ibds_rcv {
 	struct ibds_rwqe *wqe;
 	u8 *bounce;
 	struct ibds_rq rq;
+	struct ibds_rss *rss;
+	struct ibds_port *rss_on;
 	struct rcu_head rcu;
 };
 
@@ -429,6 +442,10 @@ struct ibds_ucontext {
  * @block_loopback: its multicasts are not looped back to it
  * @last_wqe: IB_EVENT_QP_LAST_WQE_REACHED was raised since RESET
  * @qkey: Q_Key
+ * @sqpn: QP that its packets come from, as they say
+ * @meta: of a channel of an accelerated interface: what is told of packets beside
+ *	their completions, by wr_id; NULL for other QPs
+ * @stamps: of a channel: when packets left, by wr_id
  * @rq_retired: own receives whose completion was polled; under the CQ's lock
  * @sq: send queue
  * @av: RC: address vector
@@ -459,6 +476,9 @@ struct ibds_qp {
 	struct ibds_ucontext *ucontext;
 	struct ibds_face *face;
 	u32 qkey;
+	u32 sqpn;
+	struct ibds_rx_meta *meta;
+	u64 *stamps;
 	u32 rq_retired;
 	struct ibds_sq sq;
 	struct ibds_path av;

@@ -15,6 +15,7 @@
 
 /* Bytes before a TCP or UDP header over IPv4 without options. */
 #define IBDS_IPV4_LEAD		(IBDS_IPOIB_HLEN + sizeof(struct iphdr))
+#define IBDS_IPV6_LEAD		(IBDS_IPOIB_HLEN + sizeof(struct ipv6hdr))
 
 /* Copy, and return the checksum of the copied bytes. */
 static __always_inline __wsum ibds_copy_csum(void *dst, const void *src,
@@ -126,6 +127,30 @@ static bool ibds_fill_l4(u8 *dst, struct ibds_pos *pos, const struct iphdr *ip,
 	return ip->ihl == 5;
 }
 
+/* A datagram that is not IPv4, of which the first bytes are written. */
+static noinline void ibds_fill_v6(u8 *dst, struct ibds_pos *pos, u32 len)
+{
+	struct ipv6hdr *ip6 = (struct ipv6hdr *)(dst + IBDS_IPOIB_HLEN);
+	__sum16 *check;
+	u32 l4len, off;
+
+	/* It need not be fast: all is written, then summed. */
+	ibds_gather(dst + IBDS_IPV4_LEAD, pos, len - IBDS_IPV4_LEAD);
+	if (len < IBDS_IPV6_LEAD || *(__be16 *)dst != htons(ETH_P_IPV6) ||
+	    ip6->version != 6 || ntohs(ip6->payload_len) > len - IBDS_IPV6_LEAD)
+		return;
+	l4len = ntohs(ip6->payload_len);
+	off = ibds_check_offset(ip6->nexthdr, l4len);
+	if (!off)
+		return;
+	check = (__sum16 *)(dst + IBDS_IPV6_LEAD + off);
+	*check = 0;
+	*check = csum_ipv6_magic(&ip6->saddr, &ip6->daddr, l4len, ip6->nexthdr,
+				 csum_partial(ip6 + 1, l4len, 0));
+	if (ip6->nexthdr == IPPROTO_UDP && !*check)
+		*check = CSUM_MANGLED_0;
+}
+
 /**
  * ibds_fill_csum - write a datagram with the checksums of the sending HCA
  * @dst: destination
@@ -147,8 +172,11 @@ bool ibds_fill_csum(u8 *dst, const struct ibds_dgram *d)
 	ibds_gather(dst, &pos, IBDS_IPV4_LEAD);
 	ip = ibds_ipv4(dst, d->len);
 	if (unlikely(!ip)) {
-		ibds_gather(dst + IBDS_IPV4_LEAD, &pos,
-			    d->len - IBDS_IPV4_LEAD);
+		if (d->csum_v6)
+			ibds_fill_v6(dst, &pos, d->len);
+		else
+			ibds_gather(dst + IBDS_IPV4_LEAD, &pos,
+				    d->len - IBDS_IPV4_LEAD);
 		return false;
 	}
 	l4 = IBDS_IPOIB_HLEN + ip->ihl * 4;

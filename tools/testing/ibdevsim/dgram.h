@@ -43,6 +43,7 @@ struct ibds_segment {
  * @len: bytes, LSO header included
  * @fill: enum ibds_fill
  * @csum_ok: checksums are known to be right
+ * @csum_v6: with %IBDS_FILL_CSUM: of IPv6, too
  * @solicited: the receiver's event is solicited
  * @wc_flags: of the receive completion: IB_WC_GRH, IB_WC_WITH_IMM
  * @sl: service level
@@ -67,6 +68,7 @@ struct ibds_dgram {
 	u8 fill;
 	u8 sl;
 	bool csum_ok;
+	bool csum_v6;
 	bool solicited;
 	u16 pkey;
 	u16 slid;

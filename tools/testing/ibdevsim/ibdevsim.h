@@ -86,6 +86,18 @@ enum ibds_provider {
 };
 
 /**
+ * enum ibds_netdev - the accelerated interface for IPoIB that an HCA offers
+ * @IBDS_NETDEV_NONE: none
+ * @IBDS_NETDEV_OWN: with a QP and rings of the HCA's own, as mlx5's
+ * @IBDS_NETDEV_UD: with rings for the UD QP that IPoIB creates, as hfi1's
+ */
+enum ibds_netdev {
+	IBDS_NETDEV_NONE,
+	IBDS_NETDEV_OWN,
+	IBDS_NETDEV_UD,
+};
+
+/**
  * enum ibds_profile - an HCA whose limits and habits are taken over
  * @IBDS_PROFILE_NONE: none
  * @IBDS_PROFILE_MLX4: ConnectX-2 and ConnectX-3
@@ -139,6 +151,12 @@ enum ibds_profile {
  * @profile: enum ibds_profile
  * @provider: enum ibds_provider
  * @user_mem: MiB that queues and page lists of user space may take
+ * @rdma_netdev: enum ibds_netdev
+ * @channels: channels of its accelerated interface, at most one per vector
+ * @phc_ms: how far its clock is ahead of the system's at first, in milliseconds
+ * @phc_ppb: by how much its clock is too fast, in billionths
+ * @netdev_refuse: the fault of that name, from the start
+ * @netdev_init_error: likewise
  */
 struct ibds_caps {
 	u32 ports;
@@ -173,6 +191,12 @@ struct ibds_caps {
 	u32 profile;
 	u32 provider;
 	u32 user_mem;
+	u32 rdma_netdev;
+	u32 channels;
+	u32 phc_ms;
+	u32 phc_ppb;
+	u32 netdev_refuse;
+	u32 netdev_init_error;
 };
 
 /**
@@ -309,6 +333,9 @@ struct ibds_counters {
  * @map_error: number of DMA mappings yet to fail; needs caps.dma
  * @map_skip: number of those to succeed before @map_error applies
  * @attach_error: number of ib_attach_mcast calls yet to fail with -ENOMEM
+ * @netdev_refuse: errno with which accelerated interfaces are refused, 0: not
+ * @netdev_init_error: number of accelerated interfaces yet to fail with -ENOMEM
+ *	when they are set up
  * @ah_delay_us: time it takes to create an AH where that may sleep
  * @create_delay_ms: time it takes to create a CQ or QP
  * @destroy_delay_ms: time it takes to destroy one
@@ -342,6 +369,8 @@ struct ibds_faults {
 	atomic_t map_error;
 	atomic_t map_skip;
 	atomic_t attach_error;
+	u32 netdev_refuse;
+	atomic_t netdev_init_error;
 	u32 ah_delay_us;
 	u32 create_delay_ms;
 	u32 destroy_delay_ms;
@@ -357,6 +386,8 @@ struct ibds_faults {
 	bool lose_events;
 };
 
+struct ibds_nif;
+struct ibds_phc;
 struct ibds_pkt;
 
 /**
@@ -397,6 +428,7 @@ struct ibds_pkt;
  * @mirror: pcap capture is on
  * @sma: state of the management agents (fabric.h)
  * @pcap: mirror buffer (pcap.c)
+ * @nif: accelerated interface of the port, children apart (netdev.c)
  * @knobs: files of this port (debugfs.c)
  */
 struct ibds_port {
@@ -430,6 +462,7 @@ struct ibds_port {
 	bool mirror;
 	struct ibds_sma *sma;
 	struct ibds_pcap *pcap;
+	struct ibds_nif *nif;
 	struct ibds_knobs *knobs;
 };
 
@@ -438,6 +471,7 @@ struct ibds_port {
  * @ib: ib_core's part; first member
  * @dev: device on the ibdevsim bus
  * @pdev: DMA device when caps.dma is set
+ * @phc: its clock, NULL without one
  * @id: number; name "ibdevsim<id>"
  * @caps: fixed at creation
  * @node_guid: node GUID
@@ -468,6 +502,7 @@ struct ibds_dev {
 	struct ib_device ib;
 	struct device *dev;
 	struct platform_device *pdev;
+	struct ibds_phc *phc;
 	u32 id;
 	struct ibds_caps caps;
 	__be64 node_guid;

@@ -31,6 +31,7 @@
 #include "link.h"
 #include "mr.h"
 #include "object.h"
+#include "phc.h"
 #include "qp.h"
 #include "sma.h"
 #include "switch.h"
@@ -177,6 +178,21 @@ static void ibds_dev_identify(struct ibds_dev *dev, u32 id)
 		 "ibdevsim%u HCA", id);
 }
 
+/* HCAs with rings of their own have a clock. */
+static int ibds_dev_new_phc(struct ibds_dev *dev)
+{
+	struct ibds_phc *phc;
+
+	if (dev->caps.rdma_netdev != IBDS_NETDEV_OWN)
+		return 0;
+	phc = ibds_phc_new(dev->dev, dev->id, dev->caps.phc_ms,
+			   dev->caps.phc_ppb);
+	if (IS_ERR(phc))
+		return PTR_ERR(phc);
+	dev->phc = phc;
+	return 0;
+}
+
 static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 {
 	struct ibds_dev *dev;
@@ -199,9 +215,12 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 	err = dev->caps.dma ? ibds_dma_dev_new(dev) : 0;
 	if (err)
 		goto err_bus_dev;
-	err = ibds_verbs_setup(dev);
+	err = ibds_dev_new_phc(dev);
 	if (err)
 		goto err_dma_dev;
+	err = ibds_verbs_setup(dev);
+	if (err)
+		goto err_phc;
 	err = ibds_ports_init(dev);
 	if (err)
 		goto err_verbs;
@@ -209,6 +228,8 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 
 err_verbs:
 	ibds_verbs_release(dev);
+err_phc:
+	ibds_phc_free(dev->phc);
 err_dma_dev:
 	platform_device_unregister(dev->pdev);
 err_bus_dev:
@@ -225,6 +246,7 @@ static void ibds_dev_free(struct ibds_dev *dev)
 
 	ibds_ports_exit(dev, dev->caps.ports);
 	ibds_verbs_release(dev);
+	ibds_phc_free(dev->phc);
 	ib_dealloc_device(&dev->ib);
 	platform_device_unregister(pdev);
 	device_unregister(bus_dev);
@@ -248,6 +270,18 @@ static void ibds_dev_set_live(struct ibds_dev *dev, bool live)
 	spin_unlock_irqrestore(&dev->live_lock, flags);
 }
 
+/* Faults that users of the HCA meet as soon as they hear of it. */
+static void ibds_dev_set_faults(struct ibds_dev *dev)
+{
+	u32 n;
+
+	for (n = 0; n < dev->caps.ports; n++) {
+		dev->port[n].faults.netdev_refuse = dev->caps.netdev_refuse;
+		atomic_set(&dev->port[n].faults.netdev_init_error,
+			   dev->caps.netdev_init_error);
+	}
+}
+
 static int ibds_dev_add(u32 id, const struct ibds_caps *caps)
 {
 	struct ibds_dev *dev;
@@ -259,6 +293,7 @@ static int ibds_dev_add(u32 id, const struct ibds_caps *caps)
 		pr_err("ibdevsim%u: cannot create, error %pe\n", id, dev);
 		return PTR_ERR(dev);
 	}
+	ibds_dev_set_faults(dev);
 	snprintf(name, sizeof(name), "ibdevsim%u", id);
 	err = ib_register_device(&dev->ib, name,
 				 dev->pdev ? &dev->pdev->dev : NULL);

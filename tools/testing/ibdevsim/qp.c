@@ -441,6 +441,7 @@ static int ibds_qp_publish(struct ibds_dev *dev, struct ibds_qp *qp,
 	if (err < 0)
 		return err;
 	qp->ib.qp_num = qpn;
+	qp->sqpn = qpn;
 	qp->rcv->qpn = qpn;
 	spin_lock_irqsave(lock, flags);
 	hlist_add_head_rcu(&qp->rcv->node,

@@ -56,10 +56,38 @@ static void ibds_rcv_open(struct ibds_qp *qp)
 	struct ibds_rcv *rcv = qp->rcv;
 	bool on = qp->state >= IB_QPS_RTR && qp->state <= IB_QPS_SQE;
 	bool rc = qp->ib.qp_type == IB_QPT_RC;
+	/* Channels receive what was sent to other QPs. */
+	bool rss = rcv->rss || qp->meta;
 
-	rcv->ud_on = on && !rc ? qp->port : NULL;
+	rcv->ud_on = on && !rc && !rss ? qp->port : NULL;
+	rcv->rss_on = on && rss ? qp->port : NULL;
 	rcv->rc_on = on && rc ? qp->port : NULL;
 	rcv->rtr = qp->state == IB_QPS_RTR;
+}
+
+/**
+ * ibds_rcv_set_rss - have channels receive the datagrams for a UD QP, or not
+ * @dev: HCA
+ * @qpn: QP; nothing is done if it does not exist
+ * @rss: RSS over the channels, which has to be freed by RCU; NULL: the QP itself
+ *	receives them
+ */
+void ibds_rcv_set_rss(struct ibds_dev *dev, u32 qpn, struct ibds_rss *rss)
+{
+	struct ibds_rcv *rcv;
+	unsigned long flags;
+
+	rcu_read_lock();
+	rcv = ibds_rcv_find(dev, qpn);
+	if (rcv) {
+		spin_lock_irqsave(&rcv->lock, flags);
+		if (rcv->qp && rcv->qp->ib.qp_type == IB_QPT_UD) {
+			rcv->rss = rss;
+			ibds_rcv_open(rcv->qp);
+		}
+		spin_unlock_irqrestore(&rcv->lock, flags);
+	}
+	rcu_read_unlock();
 }
 
 /*

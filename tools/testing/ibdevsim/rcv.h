@@ -14,6 +14,7 @@ int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		   const struct ib_recv_wr **bad);
 void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what);
 void ibds_qp_set_state(struct ibds_qp *qp, enum ib_qp_state state);
+void ibds_rcv_set_rss(struct ibds_dev *dev, u32 qpn, struct ibds_rss *rss);
 
 /**
  * ibds_rcv_take - consume a receive

@@ -203,6 +203,20 @@ int ibds_sq_alloc(struct ibds_sq *sq, const struct ib_qp_cap *cap, bool lazy,
 }
 
 /**
+ * ibds_sq_keep_ah - have requests that wait keep a copy of their address handle
+ * @sq: send queue of a UD QP, allocated lazily, to which nothing was posted yet
+ *
+ * Headers of LSO requests are not copied then: they have to stay.
+ */
+void ibds_sq_keep_ah(struct ibds_sq *sq)
+{
+	const struct ib_qp_cap cap = { .max_send_sge = sq->max_sge };
+
+	sq->keep_ah = true;
+	sq->stride = ibds_sq_stride(&cap, ibds_sq_entry_room(sq));
+}
+
+/**
  * ibds_sq_free - undo ibds_sq_alloc()
  * @sq: send queue
  */

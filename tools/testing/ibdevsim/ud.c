@@ -29,14 +29,17 @@
 #include <linux/slab.h>
 #include <linux/tcp.h>
 #include <net/checksum.h>
+#include <net/ipv6.h>
 
 #include "addr.h"
 #include "cq.h"
 #include "dgram.h"
 #include "mcast.h"
 #include "mr.h"
+#include "phc.h"
 #include "pkt.h"
 #include "rcv.h"
+#include "rss.h"
 #include "sge.h"
 #include "switch.h"
 #include "ud.h"
@@ -49,16 +52,9 @@
 
 /* ---- receiving ---------------------------------------------------------- */
 
-static void ibds_ud_scatter_grh(const struct ibds_rcv *rcv,
-				struct ibds_pos *pos,
-				const struct ibds_dgram *d)
-{
-	ibds_count(rcv->ud_on, rx_grh);
-	ibds_scatter(pos, d->grh, IBDS_GRH_BYTES);
-}
-
 /* Store a datagram in a buffer of several pieces, through rcv->bounce. */
-static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
+static noinline bool ibds_ud_scatter(struct ibds_port *to,
+				     const struct ibds_rcv *rcv,
 				     const struct ib_sge *sge,
 				     const struct ibds_dgram *d)
 {
@@ -69,15 +65,18 @@ static noinline bool ibds_ud_scatter(const struct ibds_rcv *rcv,
 	if (!ok && rcv->csum)
 		ok = ibds_ud_verify(rcv->bounce, d->len);
 	/* Without a GRH the first 40 bytes are undefined, not zero. */
-	if (d->grh)
-		ibds_ud_scatter_grh(rcv, &pos, d);
-	else
+	if (d->grh) {
+		ibds_count(to, rx_grh);
+		ibds_scatter(&pos, d->grh, IBDS_GRH_BYTES);
+	} else {
 		ibds_skip(&pos, IBDS_GRH_BYTES);
+	}
 	ibds_scatter(&pos, rcv->bounce, d->len);
 	return ok;
 }
 
-static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
+static __always_inline bool ibds_ud_store(struct ibds_port *to,
+					  const struct ibds_rcv *rcv,
 					  const struct ib_sge *sge,
 					  const struct ibds_dgram *d)
 {
@@ -85,11 +84,11 @@ static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
 	bool ok;
 
 	if (unlikely(sge->length < IBDS_GRH_BYTES + d->len))
-		return ibds_ud_scatter(rcv, sge, d);
+		return ibds_ud_scatter(to, rcv, sge, d);
 
 	dst = ibds_va(sge->addr, rcv->phys);
 	if (d->grh) {
-		ibds_count(rcv->ud_on, rx_grh);
+		ibds_count(to, rx_grh);
 		memcpy(dst, d->grh, IBDS_GRH_BYTES);
 	}
 	dst += IBDS_GRH_BYTES;
@@ -106,7 +105,8 @@ static __always_inline bool ibds_ud_store(const struct ibds_rcv *rcv,
  *
  * Return: whether the keys allow it.
  */
-static noinline bool ibds_ud_store_mapped(struct ibds_rcv *rcv,
+static noinline bool ibds_ud_store_mapped(struct ibds_port *to,
+					  struct ibds_rcv *rcv,
 					  const struct ibds_rwqe *wqe,
 					  const struct ibds_dgram *d, bool *ok)
 {
@@ -118,9 +118,9 @@ static noinline bool ibds_ud_store_mapped(struct ibds_rcv *rcv,
 			   IBDS_GRH_BYTES + d->len, IB_ACCESS_LOCAL_WRITE))
 		return false;
 	if (rcv->bounce)
-		*ok = ibds_ud_scatter(rcv, map->sge, d);
+		*ok = ibds_ud_scatter(to, rcv, map->sge, d);
 	else if (map->pieces == 1 && !rcv->qp->user)
-		*ok = ibds_ud_store(rcv, map->sge, d);
+		*ok = ibds_ud_store(to, rcv, map->sge, d);
 	else
 		stored = false;
 	ibds_map_put(map);
@@ -149,8 +149,8 @@ static __always_inline void ibds_ud_accept(struct ibds_port *to,
 		return;
 	}
 	if (likely(!wqe->mapped)) {
-		ok = ibds_ud_store(rcv, wqe->sge, d);
-	} else if (!ibds_ud_store_mapped(rcv, wqe, d, &ok)) {
+		ok = ibds_ud_store(to, rcv, wqe->sge, d);
+	} else if (!ibds_ud_store_mapped(to, rcv, wqe, d, &ok)) {
 		ibds_count(to, bad_lkey);
 		ibds_rcv_fail(rcv, wqe, IB_WC_LOC_PROT_ERR);
 		return;
@@ -241,6 +241,74 @@ static noinline void ibds_ud_later(struct ibds_port *to,
 	list_add_tail(&pkt->list, d->later);
 }
 
+/* Deliver a datagram to the channel that RSS chooses.  RCU read side. */
+static void ibds_ud_spread(struct ibds_port *to, u32 qpn,
+			   const struct ibds_rss *rss,
+			   const struct ibds_dgram *d, u16 pkey_index)
+{
+	struct ibds_rx_meta *meta;
+	struct ibds_rcv *ring;
+	u32 hash, tail;
+	u8 hashed;
+
+	hash = ibds_rss_hash(rss, d, &hashed);
+	ring = rcu_dereference(rss->ring[READ_ONCE(rss->table[hash %
+							      IBDS_RSS_TABLE])]);
+	if (!ring) {
+		ibds_count(to, drop_no_recv);
+		return;
+	}
+	spin_lock(&ring->lock);
+	/* Pairs with smp_store_release() in ibds_post_recv(). */
+	tail = smp_load_acquire(&ring->rq.tail);
+	if (ring->rss_on != to || ring->rq.head == tail) {
+		ibds_count(to, drop_no_recv);
+	} else {
+		meta = &ring->qp->meta[ibds_rq_slot(&ring->rq,
+						    ring->rq.head)->wr_id];
+		meta->hash = hash;
+		meta->hashed = hashed;
+		meta->qpn = qpn;
+		meta->stamp = READ_ONCE(rss->stamp) ? ibds_phc_count() : 0;
+		ibds_ud_accept(to, ring, d, pkey_index);
+	}
+	spin_unlock(&ring->lock);
+}
+
+/* The check of the P_Key, by a locked receive side. */
+static __always_inline bool ibds_ud_pkey_ok(const struct ibds_port *to,
+					    const struct ibds_rcv *rcv,
+					    const struct ibds_dgram *d)
+{
+	return ibds_pkey_match(READ_ONCE(to->pkeys[rcv->pkey_index]), d->pkey);
+}
+
+/* The receive side, locked, is closed or leaves datagrams to channels. */
+static noinline int ibds_ud_deliver_rss(struct ibds_port *to,
+					struct ibds_rcv *rcv,
+					const struct ibds_dgram *d)
+	__releases(&rcv->lock)
+{
+	const struct ibds_rss *rss = rcv->rss;
+	u16 pkey_index = rcv->pkey_index;
+	int bad = 0;
+
+	if (!rss || rcv->rss_on != to) {
+		ibds_count(to, drop_no_qp);
+		rss = NULL;
+	} else if (!ibds_ud_pkey_ok(to, rcv, d)) {
+		ibds_count(to, drop_pkey);
+		bad = IBDS_LATER_BAD_PKEY;
+	} else if (rcv->qkey != d->qkey && !rss->any_qkey) {
+		ibds_count(to, drop_qkey);
+		bad = IBDS_LATER_BAD_QKEY;
+	}
+	spin_unlock(&rcv->lock);
+	if (rss && !bad)
+		ibds_ud_spread(to, rcv->qpn, rss, d, pkey_index);
+	return bad;
+}
+
 /*
  * Checks of the receiving QP.  Interrupts are disabled.
  *
@@ -254,9 +322,8 @@ static __always_inline int ibds_ud_deliver(struct ibds_port *to,
 
 	spin_lock(&rcv->lock);
 	if (unlikely(rcv->ud_on != to)) {
-		ibds_count(to, drop_no_qp);
-	} else if (unlikely(!ibds_pkey_match(READ_ONCE(to->pkeys[rcv->pkey_index]),
-					     d->pkey))) {
+		return ibds_ud_deliver_rss(to, rcv, d);
+	} else if (unlikely(!ibds_ud_pkey_ok(to, rcv, d))) {
 		ibds_count(to, drop_pkey);
 		bad = IBDS_LATER_BAD_PKEY;
 	} else if (unlikely(rcv->qkey != d->qkey)) {
@@ -401,8 +468,22 @@ static void ibds_grh_length(struct ib_grh *grh, const struct ibds_dgram *d)
 	grh->paylen = cpu_to_be16(IBDS_UD_OVERHEAD + imm + ALIGN(d->len, 4));
 }
 
+/* Offset of the TCP header behind an IPv6 header with extension headers, or 0. */
+static u32 ibds_lso_l4_behind(const u8 *hdr, u32 hlen)
+{
+	u32 at = IBDS_IPOIB_HLEN + sizeof(struct ipv6hdr);
+	u8 next = hdr[IBDS_IPOIB_HLEN + offsetof(struct ipv6hdr, nexthdr)];
+
+	while ((next == NEXTHDR_HOP || next == NEXTHDR_DEST) &&
+	       at + sizeof(struct ipv6_opt_hdr) <= hlen) {
+		next = hdr[at];
+		at += (hdr[at + 1] + 1) * 8;
+	}
+	return next == IPPROTO_TCP ? at : 0;
+}
+
 /* Offset of the TCP header in an LSO template; 0 if it is not a valid one. */
-static u32 ibds_lso_l4(const u8 *hdr, u32 hlen)
+static u32 ibds_lso_l4(const u8 *hdr, u32 hlen, bool channel)
 {
 	const struct iphdr *ip = (const void *)(hdr + IBDS_IPOIB_HLEN);
 	const struct tcphdr *tcp;
@@ -417,9 +498,11 @@ static u32 ibds_lso_l4(const u8 *hdr, u32 hlen)
 	else if (proto == htons(ETH_P_IPV6) &&
 		 ((const struct ipv6hdr *)ip)->nexthdr == IPPROTO_TCP)
 		l4 = IBDS_IPOIB_HLEN + sizeof(struct ipv6hdr);
+	else if (proto == htons(ETH_P_IPV6) && channel)
+		l4 = ibds_lso_l4_behind(hdr, hlen);
 	else
 		return 0;
-	if (l4 + sizeof(*tcp) > hlen)
+	if (!l4 || l4 + sizeof(*tcp) > hlen)
 		return 0;
 	tcp = (const void *)(hdr + l4);
 	return l4 + tcp->doff * 4 == hlen ? l4 : 0;
@@ -462,7 +545,7 @@ ibds_ud_send_lso(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	struct ibds_segment seg = {
 		.hdr = hdr,
 		.hlen = wr->hlen,
-		.l4 = ibds_lso_l4(wr->header, wr->hlen),
+		.l4 = ibds_lso_l4(wr->header, wr->hlen, qp->meta),
 	};
 	u32 total = d->len;
 	u32 off = 0, index = 0;
@@ -499,6 +582,26 @@ static bool ibds_ah_ok(const struct ibds_qp *qp, const struct ibds_ah *ah)
 	       ah->port_num == qp->port->num;
 }
 
+/*
+ * Whether this is a channel of an accelerated interface, which takes address
+ * handles of any PD.  The PD of channels is their own, so all they send gets here:
+ * this is also where what only they can do is done.
+ */
+static noinline bool ibds_ud_channel(const struct ibds_qp *qp,
+				     const struct ib_ud_wr *wr,
+				     struct ibds_dgram *d)
+{
+	const struct ibds_ah *ah = to_ibds_ah(wr->ah);
+
+	if (!qp->meta || ah->magic != IBDS_AH_MAGIC ||
+	    ah->port_num != qp->port->num)
+		return false;
+	d->csum_v6 = wr->wr.send_flags & IBDS_SEND_CSUM_V6;
+	if (wr->wr.send_flags & IBDS_SEND_STAMP)
+		WRITE_ONCE(qp->stamps[wr->wr.wr_id], ibds_phc_count());
+	return true;
+}
+
 /* The high bit selects the Q_Key of the sending QP; IBA vol 1, 10.2. */
 static u32 ibds_ud_qkey(const struct ibds_qp *qp, const struct ib_ud_wr *wr)
 {
@@ -514,7 +617,7 @@ ibds_ud_transmit(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	struct ibds_path *path = &ah->path;
 	struct ibds_port *port = qp->port;
 
-	if (unlikely(!ibds_ah_ok(qp, ah)))
+	if (unlikely(!ibds_ah_ok(qp, ah)) && !ibds_ud_channel(qp, wr, d))
 		return IB_WC_LOC_QP_OP_ERR;
 	if (ibds_post_fails(port, &port->faults.send_error))
 		return IB_WC_GENERAL_ERR;
@@ -565,6 +668,7 @@ ibds_ud_execute(struct ibds_qp *qp, const struct ib_ud_wr *wr, s64 len,
 						  IBDS_FILL_PLAIN,
 		.sl = path->sl,
 		.csum_ok = false,
+		.csum_v6 = false,
 		.solicited = flags & IB_SEND_SOLICITED,
 		.pkey = READ_ONCE(port->pkeys[qp->pkey_index]),
 		.slid = READ_ONCE(port->lid) + path->path_bits,
@@ -572,7 +676,7 @@ ibds_ud_execute(struct ibds_qp *qp, const struct ib_ud_wr *wr, s64 len,
 		.wc_flags = (path->grh ? IB_WC_GRH : 0) |
 			    (imm ? IB_WC_WITH_IMM : 0),
 		.dqpn = wr->remote_qpn,
-		.sqpn = qp->ib.qp_num,
+		.sqpn = qp->sqpn,
 		.qkey = ibds_ud_qkey(qp, wr),
 		.psn = qp->sq.psn,
 	};

@@ -21,6 +21,7 @@
 #include "cq.h"
 #include "mcast.h"
 #include "mr.h"
+#include "netdev.h"
 #include "object.h"
 #include "qp.h"
 #include "rcv.h"
@@ -475,6 +476,10 @@ static const struct ib_device_ops ibds_user_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, ibds_ucontext, ib),
 };
 
+static const struct ib_device_ops ibds_netdev_ops = {
+	.rdma_netdev_get_params = ibds_netdev_params,
+};
+
 static const struct ib_device_ops ibds_moderation_ops = {
 	.modify_cq = ibds_modify_cq,
 };
@@ -519,6 +524,8 @@ int ibds_verbs_setup(struct ibds_dev *dev)
 		ib_set_device_ops(ibdev, &ibds_vf_ops);
 	if (dev->caps.moderation)
 		ib_set_device_ops(ibdev, &ibds_moderation_ops);
+	if (dev->caps.rdma_netdev != IBDS_NETDEV_NONE)
+		ib_set_device_ops(ibdev, &ibds_netdev_ops);
 	if (dev->caps.provider == IBDS_PROVIDER_HFI1) {
 		ib_set_device_ops(ibdev, &ibds_user_ops);
 		ibdev->uverbs_cmd_mask |= ibds_user_commands;
