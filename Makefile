@@ -204,7 +204,7 @@ check:
 else
 check: setup
 	@tools/testing/check T='$(T)' IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' \
-		PROFILE='$(PROFILE)' DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
+		PROFILE='$(PROFILE)' HCA='$(HCA)' DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
 endif
 
 bench:
@@ -282,6 +282,7 @@ help:
 	@echo '                  defects: KASAN, lockdep, kmemleak and others'
 	@echo 'make check PROFILE=worst  on HCAs that are hard on drivers, or are like those'
 	@echo '                  that exist: $(FABRIC)/README.rst'
+	@echo 'make check HCA=KEY=VALUE,...   on HCAs with these keys, likewise'
 	@echo 'make check IB_LOCAL=mlx5_0:1 IB_REMOTE=HOST  try this host'"'"'s IPoIB, as it is'
 	@echo '                  set up, with that of another one that ssh reaches;'
 	@echo '                  DISTURB=1 also changes modes and makes children'
