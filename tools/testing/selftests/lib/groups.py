@@ -33,6 +33,7 @@ GROUPS = {
     "verbs": Group(15, 1, "programs and the kernel's protocols that use the "
                    "fabric's verbs"),
     "users": Group(20, 1, "the programs with which IPoIB is used and looked after"),
+    "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
@@ -66,6 +67,7 @@ BY_PREFIX = {
     "events": ("core",),
     "events_device": ("core", "life"),
     "fabric": ("fabric",),
+    "fabric_netdev": ("enhanced",),
     "fabric_routes": ("routes",),
     "faults": ("core", "life"),
     # The kernel of the core has no fault injection.
