@@ -3,10 +3,12 @@
 
 import os
 import re
+import subprocess
 import urllib.request
 
 from lib import (ROOT, Stream, bkg, cmd, defer, ip, ksft_eq, ksft_ge, ksft_in,
-                 ksft_true, need_modules, read, slow, timeout, wait_until)
+                 ksft_pr, ksft_true, need_modules, read, slow, timeout,
+                 wait_until)
 from common import ROOT as ROOT_DIR
 from lib.child import child_by_ip
 from lib.users import V4, answers, file, host, kind, link, recipe, service, ssh_server
@@ -232,10 +234,17 @@ def test_working_day():
 def hardware(*words, status=0):
     """What the program for two real hosts prints and reports."""
     report = "/run/hardware.txt"
-    done = cmd([os.path.join(ROOT_DIR, "tools", "testing", "hardware"), *words,
-                "--seconds", "1", "--report", report], fail=False, timeout=slow(800))
-    ksft_eq(done.ret, status, done.stdout + done.stderr)
-    return done.stdout, read(report)
+    said = ""
+    with subprocess.Popen([os.path.join(ROOT_DIR, "tools", "testing", "hardware"),
+                           *words, "--seconds", "1", "--report", report],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True) as proc:
+        # It takes minutes in an emulated machine: show how far it is.
+        for line in proc.stdout:
+            ksft_pr(line.rstrip())
+            said += line
+    ksft_eq(proc.returncode, status, said)
+    return said, read(report)
 
 
 @timeout(900)
