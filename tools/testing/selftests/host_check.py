@@ -7,7 +7,7 @@ import tempfile
 from lib import ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
 from lib import groups, harness
 import slowness
-from common import TESTING, TESTS, load_program
+from common import TESTS
 
 BOOT = "host"
 
@@ -141,21 +141,6 @@ def test_result_twice():
     rec = Record("a.one").feed("ok 1 a.one\nok 2 a.one")
     rec.reader.finish(0)
     ksft_eq(rec.tally.summary(), "1 passed, 1 failed, 0 skipped")
-
-
-def test_stood_still():
-    """Only a machine that has not started a program may be the host's."""
-    check = load_program(os.path.join(TESTING, "check"))
-    with tempfile.TemporaryDirectory() as where:
-        ksft_false(check.started(where))
-        log = os.path.join(where, "console.log")
-        for text, started in (
-                ("SeaBIOS", False),
-                ("[    0.000000] Linux version 6.12\n", False),
-                ("[    4.734375] Run /init as init process\n", True)):
-            with open(log, "w", encoding="ascii") as file:
-                file.write(text)
-            ksft_eq(check.started(where), started, text)
 
 
 def test_case_at():

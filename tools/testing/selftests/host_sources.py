@@ -180,7 +180,7 @@ def test_kernels():
 @timeout(120)
 def test_runner():
     """The runner: streams, options, what it refuses, and a panic."""
-    run_unit_tests("vm/test_run.py", "Streams", "Options", "Archive",
+    run_unit_tests("vm/test_run.py", "Streams", "FirstProgram", "Options", "Archive",
                    "Refusals", "Machines.test_panic")
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from contextlib import redirect_stderr
 from unittest import mock
@@ -81,6 +82,24 @@ class Streams(unittest.TestCase):
     def test_octets_of_all_kinds(self):
         data = bytes(range(256)) * 1000
         self.assertEqual(self.pump(data, self.END), (data, True))
+
+
+class FirstProgram(unittest.TestCase):
+    """Only a machine that has not started one may be the host's fault."""
+
+    def test_by_the_kernels_log(self):
+        with tempfile.TemporaryDirectory() as where:
+            log = os.path.join(where, "console.log")
+            for text, runs in (
+                    ("SeaBIOS", False),
+                    ("[    0.000000] Linux version 6.12\n", False),
+                    ("[    4.734375] Run /init as init process\n", True)):
+                with open(log, "w", encoding="ascii") as file:
+                    file.write(text)
+                for phase in ("boot", "set-up"):
+                    machine = types.SimpleNamespace(phase=phase, log=log)
+                    self.assertEqual(run.Machine.runs_program(machine),
+                                     runs or phase != "boot", text)
 
 
 class Options(unittest.TestCase):
@@ -322,15 +341,41 @@ class Machines(Runs):
                     """)
             os.chmod(fake, 0o755)
             env = dict(os.environ, PATH=f"{where}:{os.environ['PATH']}")
-            for bad, want in ((run.MOST_CRASHES, 7),
-                              (run.MOST_CRASHES + 1, run.STATUS_RUNNER)):
+            for bad, want in ((run.MOST_STILLBORN, 7),
+                              (run.MOST_STILLBORN + 1, run.STATUS_RUNNER)):
                 with self.subTest(bad=bad):
                     status, _, err = self.sh("exit 7",
                                              env=dict(env, BAD=str(bad)))
                     self.assertEqual(status, want)
                     self.assertEqual(err.count("another one"),
-                                     run.MOST_CRASHES)
+                                     run.MOST_STILLBORN)
                 os.unlink(os.path.join(where, "starts"))
+
+    def test_kernel_that_ends_before_its_first_program(self):
+        status, out, err = self.sh("echo a", "--append", "rdinit=/none")
+        self.assertEqual((status, out), (run.STATUS_REPORT, b""))
+        self.assertEqual(err.count("another one"), run.MOST_STILLBORN)
+
+    def test_kernel_that_hangs_before_its_first_program(self):
+        with tempfile.TemporaryDirectory() as where:
+            fake = os.path.join(where, run.QEMU)
+            with open(fake, "w", encoding="ascii") as file:
+                file.write(f"""#!/bin/sh
+                    [ "$1" = --version ] &&
+                        exec {shutil.which(run.QEMU)} "$@"
+                    exec sleep 1000
+                    """)
+            os.chmod(fake, 0o755)
+            path = f"{where}:{os.environ['PATH']}"
+            err = io.StringIO()
+            with mock.patch.dict(os.environ, PATH=path), \
+                 mock.patch.object(run, "START_LIMIT", 0.1), \
+                 redirect_stderr(err):
+                status = run.main(["--hcas", "0", "--", "true"])
+        self.assertEqual(status, run.STATUS_TIMEOUT)
+        self.assertIn("has not started a program", err.getvalue())
+        self.assertEqual(err.getvalue().count("another one"),
+                         run.MOST_STILLBORN)
 
     def test_environment(self):
         _, out, _ = self.vm("--env", "A=b c'd", "--append", "leak=1", "--",
