@@ -100,27 +100,34 @@ static int ibds_channel_new_cqs(struct ibds_channel *ch)
 	return 0;
 }
 
-/* To RTS; what RSS spreads is received from then on. */
-static int ibds_channel_start_qp(struct ibds_channel *ch)
+/**
+ * ibds_nif_start_qp - bring a QP of an interface to RTS
+ * @nif: interface
+ * @qp: that of a channel, or the one whose number is the interface's
+ *
+ * Context: process.
+ * Return: 0 or -errno.
+ */
+int ibds_nif_start_qp(const struct ibds_nif *nif, struct ib_qp *qp)
 {
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_INIT,
-		.pkey_index = ch->nif->pkey_index,
-		.port_num = ch->nif->port->num,
+		.pkey_index = nif->pkey_index,
+		.port_num = nif->port->num,
 		.qkey = IBDS_NIF_QKEY,
 	};
 	int err;
 
-	err = ib_modify_qp(ch->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
-					  IB_QP_PORT | IB_QP_QKEY);
+	err = ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
+				      IB_QP_PORT | IB_QP_QKEY);
 	if (err)
 		return err;
 	attr.qp_state = IB_QPS_RTR;
-	err = ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+	err = ib_modify_qp(qp, &attr, IB_QP_STATE);
 	if (err)
 		return err;
 	attr.qp_state = IB_QPS_RTS;
-	return ib_modify_qp(ch->qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
+	return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_SQ_PSN);
 }
 
 static int ibds_channel_new_qp(struct ibds_channel *ch)
@@ -155,7 +162,7 @@ static int ibds_channel_new_qp(struct ibds_channel *ch)
 	qp->rcv->csum = false;
 	/* IPoIB may destroy an address handle as soon as it has sent. */
 	ibds_sq_keep_ah(&qp->sq);
-	return ibds_channel_start_qp(ch);
+	return ibds_nif_start_qp(nif, ch->qp);
 }
 
 static void ibds_channel_close(struct ibds_channel *ch)
@@ -178,24 +185,12 @@ static void ibds_channel_close(struct ibds_channel *ch)
 	ibds_channel_free(ch);
 }
 
-/*
- * Bytes of a receive buffer: one of two sizes, so that all that is sent fits.  An
- * interface that is not told of its MTU has the larger ones.
- */
-static u32 ibds_channel_room(const struct ibds_nif *nif)
-{
-	u32 mtu = nif->netdev->mtu + IBDS_IPOIB_HLEN;
-
-	return IBDS_GRH_BYTES +
-	       (ibds_nif_own(nif) && mtu <= 2048 ? 2048 : IBDS_MAX_MTU);
-}
-
 static int ibds_channel_open(struct ibds_channel *ch)
 {
 	struct ibds_nif *nif = ch->nif;
 	int err;
 
-	ch->room = ibds_channel_room(nif);
+	ch->room = ibds_nif_room(nif);
 	err = ibds_channel_alloc(ch) ?: ibds_channel_new_cqs(ch) ?:
 	      ibds_channel_new_qp(ch);
 	if (err)
@@ -248,7 +243,7 @@ static void ibds_channels_start(struct ibds_nif *nif,
 
 /**
  * ibds_channels_open - open the channels of an interface
- * @nif: interface without open channels, locked
+ * @nif: interface, locked; nothing is done if they are open
  *
  * Context: process.
  * Return: 0 or -errno.
@@ -260,6 +255,8 @@ int ibds_channels_open(struct ibds_nif *nif)
 	int err = 0;
 
 	lockdep_assert_held(&nif->lock);
+	if (nif->channels)
+		return 0;
 	channels = kvzalloc_objs(*channels, num);
 	if (!channels)
 		return -ENOMEM;

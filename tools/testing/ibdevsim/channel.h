@@ -4,6 +4,7 @@
 
 #include "nif.h"
 
+int ibds_nif_start_qp(const struct ibds_nif *nif, struct ib_qp *qp);
 int ibds_channels_open(struct ibds_nif *nif);
 void ibds_channels_close(struct ibds_nif *nif);
 int ibds_channels_reopen(struct ibds_nif *nif);

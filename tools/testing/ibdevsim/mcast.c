@@ -146,14 +146,15 @@ void ibds_detach_all(struct ibds_qp *qp)
 }
 
 /**
- * ibds_mcast_mlid - look up with which multicast LID a QP is attached to a group
+ * ibds_mcast_find - find out about a group that a QP is attached to
  * @qp: queue pair
- * @mgid: group
- * @mlid: is set
+ * @any: any group; else that of @mgid, with whatever multicast LID
+ * @mgid: its MGID, is set
+ * @mlid: its multicast LID, is set
  *
- * Return: whether it is attached.
+ * Return: whether there is one.
  */
-bool ibds_mcast_mlid(struct ibds_qp *qp, const union ib_gid *mgid, u16 *mlid)
+bool ibds_mcast_find(struct ibds_qp *qp, bool any, union ib_gid *mgid, u16 *mlid)
 {
 	spinlock_t *lock = ibds_lookup_lock(qp);
 	struct ibds_attach *at;
@@ -162,35 +163,13 @@ bool ibds_mcast_mlid(struct ibds_qp *qp, const union ib_gid *mgid, u16 *mlid)
 
 	spin_lock_irqsave(lock, flags);
 	list_for_each_entry(at, &qp->mcast, in_qp) {
-		if (memcmp(&at->mgid, mgid, sizeof(*mgid)))
+		found = any || !memcmp(&at->mgid, mgid, sizeof(*mgid));
+		if (!found)
 			continue;
+		*mgid = at->mgid;
 		*mlid = at->mlid;
-		found = true;
+		break;
 	}
 	spin_unlock_irqrestore(lock, flags);
 	return found;
-}
-
-/**
- * ibds_mcast_first - get a group that a QP is attached to
- * @qp: queue pair
- * @mgid: is set
- * @mlid: is set
- *
- * Return: whether there is one.
- */
-bool ibds_mcast_first(struct ibds_qp *qp, union ib_gid *mgid, u16 *mlid)
-{
-	spinlock_t *lock = ibds_lookup_lock(qp);
-	struct ibds_attach *at;
-	unsigned long flags;
-
-	spin_lock_irqsave(lock, flags);
-	at = list_first_entry_or_null(&qp->mcast, struct ibds_attach, in_qp);
-	if (at) {
-		*mgid = at->mgid;
-		*mlid = at->mlid;
-	}
-	spin_unlock_irqrestore(lock, flags);
-	return at;
 }

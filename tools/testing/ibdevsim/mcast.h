@@ -7,8 +7,7 @@
 int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 void ibds_detach_all(struct ibds_qp *qp);
-bool ibds_mcast_mlid(struct ibds_qp *qp, const union ib_gid *mgid, u16 *mlid);
-bool ibds_mcast_first(struct ibds_qp *qp, union ib_gid *mgid, u16 *mlid);
+bool ibds_mcast_find(struct ibds_qp *qp, bool any, union ib_gid *mgid, u16 *mlid);
 struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
 				     const union ib_gid *mgid, u16 mlid);
 

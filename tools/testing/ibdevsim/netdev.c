@@ -52,24 +52,6 @@ static u32 ibds_nif_address_qpn(const struct net_device *netdev)
 
 /* ---- the QP of an interface of its own ---------------------------------- */
 
-static int ibds_under_open(struct ibds_nif *nif)
-{
-	struct ib_qp_attr attr = {
-		.qp_state = IB_QPS_INIT,
-		.pkey_index = nif->pkey_index,
-		.port_num = nif->port->num,
-		.qkey = IBDS_NIF_QKEY,
-	};
-	int err;
-
-	err = ib_modify_qp(nif->under, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
-					      IB_QP_PORT | IB_QP_QKEY);
-	if (err)
-		return err;
-	attr.qp_state = IB_QPS_RTR;
-	return ib_modify_qp(nif->under, &attr, IB_QP_STATE);
-}
-
 static void ibds_under_close(struct ibds_nif *nif)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
@@ -110,7 +92,7 @@ static void ibds_under_free(struct ibds_nif *nif)
 
 	if (!nif->under)
 		return;
-	while (ibds_mcast_first(to_ibds_qp(nif->under), &mgid, &mlid)) {
+	while (ibds_mcast_find(to_ibds_qp(nif->under), true, &mgid, &mlid)) {
 		dev_warn_once(&nif->dev->ib.dev,
 			      "%s: IPoIB left it attached to group %pI6\n",
 			      nif->netdev->name, mgid.raw);
@@ -122,6 +104,18 @@ static void ibds_under_free(struct ibds_nif *nif)
 }
 
 /* ---- registering -------------------------------------------------------- */
+
+/* Stamp what a port receives if one of its interfaces wants that. */
+static void ibds_nif_update_stamps(struct ibds_nif *main)
+{
+	struct ibds_nif *nif;
+	unsigned long qpn;
+	bool stamp = false;
+
+	xa_for_each(&main->by_qpn, qpn, nif)
+		stamp |= nif->tstamp.rx_filter != HWTSTAMP_FILTER_NONE;
+	WRITE_ONCE(main->rss->stamp, stamp);
+}
 
 /* A child finds the interface it belongs to, and counts there. */
 static int ibds_nif_adopt(struct ibds_nif *nif)
@@ -181,6 +175,8 @@ static void ibds_own_uninit(struct net_device *netdev)
 	cancel_delayed_work_sync(&nif->restart);
 	ibds_under_close(nif);
 	xa_erase(&nif->main->by_qpn, nif->qpn);
+	/* It may have been the only one that wanted stamps. */
+	ibds_nif_update_stamps(nif->main);
 	if (nif->main != nif)
 		nif->main->children--;
 }
@@ -211,7 +207,7 @@ static int ibds_own_up(struct ibds_nif *nif)
 {
 	int err;
 
-	err = ibds_under_open(nif) ?: ibds_channels_open(nif);
+	err = ibds_nif_start_qp(nif, nif->under) ?: ibds_channels_open(nif);
 	if (err) {
 		ibds_under_close(nif);
 		return err;
@@ -319,14 +315,14 @@ static void ibds_nif_restart(struct work_struct *work)
 static int ibds_own_change_mtu(struct net_device *netdev, int mtu)
 {
 	struct ibds_nif *nif = ibds_nif(netdev);
-	u32 was = netdev->mtu;
+	u32 room, was = netdev->mtu;
 	int err = 0;
 
 	mutex_lock(&nif->lock);
+	room = ibds_nif_room(nif);
 	WRITE_ONCE(netdev->mtu, mtu);
-	/* Children have no buffers, and others come in two sizes. */
-	if (nif->main == nif &&
-	    (was + IBDS_IPOIB_HLEN <= 2048) != (mtu + IBDS_IPOIB_HLEN <= 2048))
+	/* Children have no buffers. */
+	if (nif->main == nif && ibds_nif_room(nif) != room)
 		err = ibds_channels_reopen(nif);
 	if (err) {
 		WRITE_ONCE(netdev->mtu, was);
@@ -373,18 +369,6 @@ static void ibds_own_stats64(struct net_device *netdev,
 		ibds_nif_add_stats(&nif->stats[i], stats);
 }
 
-/* Whether any interface of a port wants stamps of what it receives. */
-static bool ibds_nif_stamps(struct ibds_nif *main)
-{
-	struct ibds_nif *nif;
-	unsigned long qpn;
-
-	xa_for_each(&main->by_qpn, qpn, nif)
-		if (nif->tstamp.rx_filter != HWTSTAMP_FILTER_NONE)
-			return true;
-	return false;
-}
-
 static int ibds_own_set_stamps(struct ibds_nif *nif,
 			       const struct hwtstamp_config *config)
 {
@@ -398,7 +382,7 @@ static int ibds_own_set_stamps(struct ibds_nif *nif,
 	/* It is all or nothing. */
 	nif->tstamp.rx_filter = config->rx_filter ? HWTSTAMP_FILTER_ALL :
 						    HWTSTAMP_FILTER_NONE;
-	WRITE_ONCE(nif->main->rss->stamp, ibds_nif_stamps(nif->main));
+	ibds_nif_update_stamps(nif->main);
 	return 0;
 }
 
@@ -484,7 +468,7 @@ static int ibds_nif_detach(struct net_device *netdev, struct ib_device *hca,
 	if (!qp)
 		return -EINVAL;
 	/* The HCA's own QP is detached from whatever LID the group had. */
-	if (nif->under && !ibds_mcast_mlid(to_ibds_qp(qp), gid, &mlid))
+	if (nif->under && !ibds_mcast_find(to_ibds_qp(qp), false, gid, &mlid))
 		return -EINVAL;
 	return ib_detach_mcast(qp, gid, mlid);
 }
@@ -494,9 +478,12 @@ static void ibds_nif_set_id(struct net_device *netdev, int id)
 	struct ibds_nif *nif = ibds_nif(netdev);
 
 	mutex_lock(&nif->lock);
-	nif->pkey_index = id;
-	if (!ibds_nif_own(nif))
+	if (ibds_nif_own(nif)) {
+		nif->pkey_index = id;
+	} else if (id >= 0 && id < nif->dev->caps.pkeys) {
+		nif->pkey_index = id;
 		ibds_channels_set_id(nif);
+	}
 	mutex_unlock(&nif->lock);
 }
 
@@ -565,7 +552,7 @@ static int ibds_nif_new_rss(struct ibds_nif *nif)
 static void ibds_nif_set_sizes(struct ibds_nif *nif)
 {
 	const struct ibds_caps *caps = &nif->dev->caps;
-	u32 most = rounddown_pow_of_two(min(caps->max_qp_wr, caps->max_cqe));
+	u32 most = ibds_nif_ring_max(caps);
 
 	nif->wanted = caps->channels;
 	nif->wanted_rx = nif->main == nif ? caps->channels : 0;

@@ -76,8 +76,7 @@ static void ibds_nethtool_get_rings(struct net_device *netdev,
 				    struct netlink_ext_ack *extack)
 {
 	const struct ibds_nif *nif = ibds_nif(netdev);
-	u32 most = min_t(u32, IBDS_NIF_RING_MAX,
-			 rounddown_pow_of_two(nif->dev->caps.max_qp_wr));
+	u32 most = ibds_nif_ring_max(&nif->dev->caps);
 
 	ring->rx_max_pending = most;
 	ring->tx_max_pending = most;

@@ -2,6 +2,7 @@
 #ifndef IBDEVSIM_NIF_H
 #define IBDEVSIM_NIF_H
 
+#include <linux/log2.h>
 #include <linux/mutex.h>
 #include <linux/net_tstamp.h>
 #include <linux/netdevice.h>
@@ -132,6 +133,26 @@ static inline struct ibds_nif *ibds_nif(const struct net_device *netdev)
 static inline bool ibds_nif_own(const struct ibds_nif *nif)
 {
 	return nif->dev->caps.rdma_netdev == IBDS_NETDEV_OWN;
+}
+
+/* The longest ring that an HCA can have. */
+static inline u32 ibds_nif_ring_max(const struct ibds_caps *caps)
+{
+	u32 most = min(caps->max_qp_wr, caps->max_cqe);
+
+	return min_t(u32, IBDS_NIF_RING_MAX, rounddown_pow_of_two(most));
+}
+
+/*
+ * Bytes of a receive buffer: one of two sizes, so that all that is sent fits.  An
+ * interface that is not told of its MTU has the larger ones.
+ */
+static inline u32 ibds_nif_room(const struct ibds_nif *nif)
+{
+	u32 mtu = nif->netdev->mtu + IBDS_IPOIB_HLEN;
+
+	return IBDS_GRH_BYTES +
+	       (ibds_nif_own(nif) && mtu <= 2048 ? 2048 : IBDS_MAX_MTU);
 }
 
 #endif /* IBDEVSIM_NIF_H */

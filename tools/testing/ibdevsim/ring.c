@@ -12,6 +12,7 @@
 
 #include "phc.h"
 #include "ring.h"
+#include "ud.h"
 
 #define IBDS_CHANNEL_WC		16
 /* Sends that are completed in one poll */
@@ -400,24 +401,39 @@ static bool ibds_tx_can_csum(const struct sk_buff *skb)
 		skb->csum_offset == offsetof(struct udphdr, check));
 }
 
-/* Checksum and segmentation.  Return: 0 or -errno. */
-static int ibds_tx_offload(struct sk_buff *skb, struct ib_ud_wr *wr)
+/*
+ * Have the HCA cut a packet.  What it would refuse is lost here, else it would stop
+ * the ring.
+ */
+static int ibds_tx_cut(const struct ibds_nif *nif, struct sk_buff *skb,
+		       struct ib_ud_wr *wr)
 {
-	u32 hlen;
+	u32 hlen = skb_transport_offset(skb) + tcp_hdrlen(skb);
+	u32 mss = skb_shinfo(skb)->gso_size;
 
-	if (skb_is_gso(skb)) {
-		hlen = skb_transport_offset(skb) + tcp_hdrlen(skb);
-		if (hlen > IBDS_MAX_INLINE || !pskb_may_pull(skb, hlen))
-			return -EINVAL;
-		wr->wr.opcode = IB_WR_LSO;
-		wr->header = skb->data;
-		wr->hlen = hlen;
-		wr->mss = skb_shinfo(skb)->gso_size;
-	} else if (skb->ip_summed == CHECKSUM_PARTIAL) {
-		if (!ibds_tx_can_csum(skb))
-			return skb_checksum_help(skb);
-		wr->wr.send_flags |= IB_SEND_IP_CSUM | IBDS_SEND_CSUM_V6;
-	}
+	if (hlen > IBDS_MAX_INLINE || !pskb_may_pull(skb, hlen) ||
+	    !ibds_lso_l4(skb->data, hlen))
+		return -EINVAL;
+	if (hlen + mss > READ_ONCE(nif->port->mtu_active))
+		return -EMSGSIZE;
+	wr->wr.opcode = IB_WR_LSO;
+	wr->header = skb->data;
+	wr->hlen = hlen;
+	wr->mss = mss;
+	return 0;
+}
+
+/* Checksum and segmentation.  Return: 0 or -errno. */
+static int ibds_tx_offload(const struct ibds_nif *nif, struct sk_buff *skb,
+			   struct ib_ud_wr *wr)
+{
+	if (skb_is_gso(skb))
+		return ibds_tx_cut(nif, skb, wr);
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return 0;
+	if (!ibds_tx_can_csum(skb))
+		return skb_checksum_help(skb);
+	wr->wr.send_flags |= IB_SEND_IP_CSUM | IBDS_SEND_CSUM_V6;
 	return 0;
 }
 
@@ -503,7 +519,7 @@ static int ibds_tx_post(struct ibds_channel *ch, struct sk_buff *skb,
 	if (skb_shinfo(skb)->nr_frags >= ch->nif->dev->caps.max_sge &&
 	    skb_linearize(skb))
 		return -ENOMEM;
-	err = ibds_tx_offload(skb, &wr);
+	err = ibds_tx_offload(ch->nif, skb, &wr);
 	if (err)
 		return err;
 	slot->skb = skb;

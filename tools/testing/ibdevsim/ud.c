@@ -29,7 +29,6 @@
 #include <linux/slab.h>
 #include <linux/tcp.h>
 #include <net/checksum.h>
-#include <net/ipv6.h>
 
 #include "addr.h"
 #include "cq.h"
@@ -468,22 +467,14 @@ static void ibds_grh_length(struct ib_grh *grh, const struct ibds_dgram *d)
 	grh->paylen = cpu_to_be16(IBDS_UD_OVERHEAD + imm + ALIGN(d->len, 4));
 }
 
-/* Offset of the TCP header behind an IPv6 header with extension headers, or 0. */
-static u32 ibds_lso_l4_behind(const u8 *hdr, u32 hlen)
-{
-	u32 at = IBDS_IPOIB_HLEN + sizeof(struct ipv6hdr);
-	u8 next = hdr[IBDS_IPOIB_HLEN + offsetof(struct ipv6hdr, nexthdr)];
-
-	while ((next == NEXTHDR_HOP || next == NEXTHDR_DEST) &&
-	       at + sizeof(struct ipv6_opt_hdr) <= hlen) {
-		next = hdr[at];
-		at += (hdr[at + 1] + 1) * 8;
-	}
-	return next == IPPROTO_TCP ? at : 0;
-}
-
-/* Offset of the TCP header in an LSO template; 0 if it is not a valid one. */
-static u32 ibds_lso_l4(const u8 *hdr, u32 hlen, bool channel)
+/**
+ * ibds_lso_l4 - find the TCP header in an LSO template
+ * @hdr: template
+ * @hlen: bytes
+ *
+ * Return: offset of the TCP header; 0 if it is not a valid template.
+ */
+u32 ibds_lso_l4(const u8 *hdr, u32 hlen)
 {
 	const struct iphdr *ip = (const void *)(hdr + IBDS_IPOIB_HLEN);
 	const struct tcphdr *tcp;
@@ -498,11 +489,9 @@ static u32 ibds_lso_l4(const u8 *hdr, u32 hlen, bool channel)
 	else if (proto == htons(ETH_P_IPV6) &&
 		 ((const struct ipv6hdr *)ip)->nexthdr == IPPROTO_TCP)
 		l4 = IBDS_IPOIB_HLEN + sizeof(struct ipv6hdr);
-	else if (proto == htons(ETH_P_IPV6) && channel)
-		l4 = ibds_lso_l4_behind(hdr, hlen);
 	else
 		return 0;
-	if (!l4 || l4 + sizeof(*tcp) > hlen)
+	if (l4 + sizeof(*tcp) > hlen)
 		return 0;
 	tcp = (const void *)(hdr + l4);
 	return l4 + tcp->doff * 4 == hlen ? l4 : 0;
@@ -545,7 +534,7 @@ ibds_ud_send_lso(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 	struct ibds_segment seg = {
 		.hdr = hdr,
 		.hlen = wr->hlen,
-		.l4 = ibds_lso_l4(wr->header, wr->hlen, qp->meta),
+		.l4 = ibds_lso_l4(wr->header, wr->hlen),
 	};
 	u32 total = d->len;
 	u32 off = 0, index = 0;

@@ -5,6 +5,7 @@
 #include "datapath.h"
 #include "pkt.h"
 
+u32 ibds_lso_l4(const u8 *hdr, u32 hlen);
 enum ib_wc_status ibds_ud_send(struct ibds_qp *qp, const struct ib_ud_wr *wr,
 			       struct list_head *later);
 enum ib_wc_status ibds_mad_post(struct ibds_qp *qp, const struct ib_ud_wr *wr,
