@@ -7,15 +7,15 @@ import socket
 import struct
 import time
 
-from lib import (Flood, Skip, Stream, any_ends, defer, ends, exists, hca, hold,
-                 ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in, ksft_lt, ksft_ne,
-                 ksft_true, mcast_passes, now, ping, ping_ok, port, slow,
+from lib import (Flood, Skip, Stream, any_ends, define, defer, ends, ends_with,
+                 exists, hca, hold, ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in,
+                 ksft_lt, ksft_ne, ksft_true, now, ping, ping_ok, port, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until)
 from lib import stamps
 from lib.child import add_link, child_by_ip
 from lib.ipoib import forget, iface_of
 from lib.stamps import Phc
-from lib.traffic import restarts
+from lib.traffic import exchange, restarts
 
 BOOT = {"ipoib": "stock", "hcas": 2, "hca": "rdma_netdev=own", "seconds": 150,
         "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
@@ -51,19 +51,35 @@ def total(end, name):
                if key.split("_", 1)[1] == name)
 
 
-def exchange(pair):
-    """Packets of all kinds in both directions."""
-    mtu = pair.a.mtu()
-    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
-        for size in (0, 1, mtu - 28, mtu - 27, 20000):
-            ping_ok(src.ns, dst.v4, size=size, limit=slow(2))
-        ping_ok(src.ns, dst.v6, size=mtu - 48, limit=slow(2))
-        tcp_transfer(src, dst, 4 * MIB)
-        tcp_transfer(src, dst, 2 * MIB, address=dst.v6)
-        for address in (dst.v4, dst.v6):
-            got = udp_exchange(src, dst, 50, 1400, address=address)
-            ksft_eq((len(got.seen), got.bad), (50, 0), "UDP")
-        mcast_passes(src, dst, "239.5.5.7")
+def recovers(pair, *faults):
+    """A stream outlives sends that fail, (fault, count), and a queue that is stuck."""
+    for fault, value in faults:
+        stream = Stream(pair.a, pair.b, rate=4 * MIB)
+        pair.a.port.fault(fault, value)
+        stream.wait_progress(20)
+        stream.finish(40)
+    stream = Stream(pair.a, pair.b, rate=4 * MIB)
+    lift = pair.a.port.fault("wedged", 1)
+    hold(1)
+    lift.exec()
+    stream.wait_progress(30)
+    stream.finish(60)
+
+
+def unplugged(kind, before=None):
+    """HCAs of a kind are pulled under traffic; @before is told that they will be."""
+    for number in (2, 3):
+        hca(number).plug(rdma_netdev=kind)
+        port(number).wait_active()
+    pair = any_ends(port(2), port(3), ("h3", "h4"), 3)
+    told = before() if before else None
+    with Flood(pair.a, pair.b.v4, 700, gap=0.001, burst=8), \
+            Flood(pair.b, pair.a.v4, 700, gap=0.001, burst=8):
+        tcp_transfer(pair.a, pair.b, MIB)
+        for number in (2, 3):
+            hca(number).unplug()
+    forget(pair)
+    return told
 
 
 @timeout(90)
@@ -99,6 +115,61 @@ def test_offloads():
     for address in (pair.b.v4, pair.b.v6):
         tcp_transfer(pair.a, pair.b, MIB, address=address)
     ksft_eq(total(pair.a, "tx_tso"), before)
+
+
+def routing_header(address):
+    """One of Mobile IPv6: anybody may ask for it, and no peer here takes it."""
+    return struct.pack("BBBBI16s", 0, 2, 2, 1, 0,
+                       socket.inet_pton(socket.AF_INET6, address))
+
+
+# linux/in6.h
+IPV6_RTHDR, IPV6_DSTOPTS = 57, 59
+
+
+def pump(out, back, octets, chunk=32768):
+    """Send and receive so much, a chunk at a time; how much came."""
+    got = 0
+    try:
+        while got < octets:
+            out.sendall(bytes(chunk))
+            left = chunk
+            while left:
+                left -= len(back.recv(left))
+            got += chunk
+    except TimeoutError:
+        pass
+    return got
+
+
+def with_option(pair, option, value):
+    """What comes of a stream over IPv6 that gets an option when it has begun."""
+    with pair.b.ns.socket(socket.AF_INET6, socket.SOCK_STREAM) as server, \
+            pair.a.ns.socket(socket.AF_INET6, socket.SOCK_STREAM) as out:
+        for sock in (server, out):
+            sock.settimeout(slow(3))
+        server.bind((pair.b.v6, 0))
+        server.listen(1)
+        out.connect(server.getsockname())
+        with server.accept()[0] as back:
+            back.settimeout(slow(3))
+            ksft_eq(pump(out, back, MIB), MIB, "without the option")
+            out.setsockopt(socket.IPPROTO_IPV6, option, value)
+            return pump(out, back, MIB)
+
+
+@timeout(60)
+def test_extension_headers():
+    """TCP behind extension headers: sent, or lost, and others do not notice."""
+    pair = ends()
+    stream = Stream(pair.a, pair.b, rate=4 * MIB)
+    rings = [qp.qpn for qp in pair.a.port.hca.data_qps()]
+    ksft_eq(with_option(pair, IPV6_DSTOPTS, bytes([0, 0, 1, 4, 0, 0, 0, 0])), MIB)
+    ksft_eq(with_option(pair, IPV6_RTHDR, routing_header(pair.b.v6)), 0)
+    hold(0.5)
+    ksft_eq([qp.qpn for qp in pair.a.port.hca.data_qps()], rings, "rings made anew")
+    stream.wait_progress()
+    stream.finish()
 
 
 def hash_filter(sock, value):
@@ -283,19 +354,7 @@ def test_restarts():
 @timeout(60)
 def test_errors():
     """Sends that fail, that cannot be posted, and queues that are stuck."""
-    pair = ends()
-    for fault, value in (("send_post_error", 3), ("send_error", 1),
-                         ("send_error", 3)):
-        stream = Stream(pair.a, pair.b, rate=4 * MIB)
-        pair.a.port.fault(fault, value)
-        stream.wait_progress(20)
-        stream.finish(40)
-    stream = Stream(pair.a, pair.b, rate=4 * MIB)
-    lift = pair.a.port.fault("wedged", 1)
-    hold(1)
-    lift.exec()
-    stream.wait_progress(30)
-    stream.finish(60)
+    recovers(ends(), ("send_post_error", 3), ("send_error", 1), ("send_error", 3))
 
 
 @timeout(60)
@@ -323,15 +382,26 @@ def test_refused():
 def test_hot_unplug():
     """HCAs are pulled under traffic, their clocks with them."""
     for _ in range(2):
-        for number in (2, 3):
-            hca(number).plug(rdma_netdev="own")
-            port(number).wait_active()
-        pair = any_ends(port(2), port(3), ("h3", "h4"), 3)
-        clock = Phc(hca(2))
-        with Flood(pair.a, pair.b.v4, 700, gap=0.001, burst=8), \
-                Flood(pair.b, pair.a.v4, 700, gap=0.001, burst=8):
-            tcp_transfer(pair.a, pair.b, MIB)
-            for number in (2, 3):
-                hca(number).unplug()
-        forget(pair)
+        clock = unplugged("own", lambda: Phc(hca(2)))
         ksft_false(exists(f"/dev/ptp{clock.number}"))
+
+
+@timeout(120)
+def with_keys(keys):
+    """Traffic over such interfaces of HCAs with other limits and habits."""
+    pair = ends_with(rdma_netdev="own", **keys)
+    ksft_in("driver: ibdevsim[ib_ipoib]", pair.a.ethtool("-i").stdout)
+    exchange(pair)
+
+
+CASES = {
+    # Completion handlers in a work item; one vector for two channels.
+    "test_habits_work": {"comp_ctx": "work", "vectors": 1},
+    # Packets have to be linearized.
+    "test_habits_sge": {"max_sge": 2},
+    # A DMA device.
+    "test_habits_real_dma": {"dma": 1},
+    # No offloads.
+    "test_habits_plain": {"csum": 0, "lso": 0, "moderation": 0},
+}
+define(globals(), CASES, with_keys)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The HCA's own interface for IPoIB, under the distribution's driver: as hfi1's."""
 
-from lib import (Flood, Stream, any_ends, ends, hca, hold, ksft_eq, ksft_false,
-                 ksft_gt, port, tcp_transfer, timeout)
+from lib import ends, ksft_eq, ksft_false, ksft_gt, tcp_transfer, timeout
 from lib.child import children
-from lib.ipoib import forget
-from lib.traffic import restarts
-from fabric_netdev import MIB, exchange
+from lib.traffic import exchange, restarts
+from fabric_netdev import MIB, recovers, unplugged
 
 BOOT = {"ipoib": "stock", "hcas": 2, "hca": "rdma_netdev=ud", "seconds": 90,
         "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
@@ -53,31 +51,11 @@ def test_restarts():
 @timeout(60)
 def test_errors():
     """Sends that fail, and that cannot be posted."""
-    pair = ends()
-    for fault, value in (("send_post_error", 3), ("send_error", 1)):
-        stream = Stream(pair.a, pair.b, rate=4 * MIB)
-        pair.a.port.fault(fault, value)
-        stream.wait_progress(20)
-        stream.finish(40)
-    stream = Stream(pair.a, pair.b, rate=4 * MIB)
-    lift = pair.a.port.fault("wedged", 1)
-    hold(1)
-    lift.exec()
-    stream.wait_progress(30)
-    stream.finish(60)
+    recovers(ends(), ("send_post_error", 3), ("send_error", 1))
 
 
 @timeout(120)
 def test_hot_unplug():
     """HCAs are pulled under traffic."""
     for _ in range(2):
-        for number in (2, 3):
-            hca(number).plug(rdma_netdev="ud")
-            port(number).wait_active()
-        pair = any_ends(port(2), port(3), ("h3", "h4"), 3)
-        with Flood(pair.a, pair.b.v4, 700, gap=0.001, burst=8), \
-                Flood(pair.b, pair.a.v4, 700, gap=0.001, burst=8):
-            tcp_transfer(pair.a, pair.b, MIB)
-            for number in (2, 3):
-                hca(number).unplug()
-        forget(pair)
+        unplugged("ud")

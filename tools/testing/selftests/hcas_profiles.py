@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """HCAs with the limits and habits of those that exist: all goes over each."""
 
-from lib import (Stream, define, ends_with, hca, ksft_eq, ksft_gt,
-                 mcast_passes, ping, ping_ok, slow, tcp_transfer, timeout,
-                 udp_exchange, wait_until, write)
+from lib import (Stream, define, ends_with, hca, ksft_eq, ksft_gt, ping, slow,
+                 timeout, wait_until, write)
 from lib.child import children
 from lib.ipoib import forget
+from lib.traffic import exchange
 
 BOOT = {"hcas": 1, "seconds": 150}
 
 MIB = 1 << 20
-
-
-def exchange(pair):
-    """Packets of all kinds in both directions."""
-    mtu = pair.a.mtu()
-    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
-        for size in (0, mtu - 28, mtu - 27, 20000):
-            ping_ok(src.ns, dst.v4, size=size, limit=slow(2))
-        tcp_transfer(src, dst, 2 * MIB)
-        tcp_transfer(src, dst, MIB, address=dst.v6)
-        got = udp_exchange(src, dst, 50, min(mtu - 28, 20000))
-        ksft_eq((len(got.seen), got.bad), (50, 0), "UDP")
-    mcast_passes(pair.a, pair.b, "239.5.5.6")
 
 
 def to_connected(pair):

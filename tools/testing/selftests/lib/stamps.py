@@ -79,7 +79,6 @@ class Phc:
     """The clock of an HCA."""
 
     def __init__(self, hca):
-        place = f"/sys/bus/ibdevsim/devices/{hca.number}"
         wanted = f"ibdevsim{hca.number}"
         self.number = None
         for name in os.listdir("/sys/class/ptp"):
@@ -88,7 +87,7 @@ class Phc:
                 if file.read().strip() == wanted:
                     self.number = int(name[3:])
         if self.number is None:
-            raise Failed(f"no clock of {wanted}, {place}")
+            raise Failed(f"no clock of {wanted}")
 
     def now(self):
         """Its time in ns."""

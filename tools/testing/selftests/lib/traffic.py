@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 
-from .ksft import Failed, defer
+from .ksft import Failed, defer, ksft_eq
 from .utils import ip, slow, wait_until
 
 IP_MTU_DISCOVER = 10
@@ -591,3 +591,18 @@ def mcast_start(end, group, sink):
 
     wait_until(flows, 10, f"{group} from {end}", interval=0.1)
     sink.seen.clear()
+
+
+def exchange(pair):
+    """Packets of all kinds in both directions: all arrive."""
+    mtu = pair.a.mtu()
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        for size in (0, 1, mtu - 28, mtu - 27, 20000):
+            ping_ok(src.ns, dst.v4, size=size, limit=slow(2))
+        ping_ok(src.ns, dst.v6, size=mtu - 48, limit=slow(2))
+        tcp_transfer(src, dst, 2 << 20)
+        tcp_transfer(src, dst, 1 << 20, address=dst.v6)
+        for address, head in ((dst.v4, 28), (dst.v6, 48)):
+            got = udp_exchange(src, dst, 50, min(mtu - head, 20000), address=address)
+            ksft_eq((len(got.seen), got.bad), (50, 0), f"UDP to {address}")
+        mcast_passes(src, dst, "239.5.5.6")
