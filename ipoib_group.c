@@ -23,7 +23,6 @@
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 #include "ipoib_skb.h"
-#include "ipoib_tx.h"
 
 #define IPOIB_MCAST_WAITING	64
 #define IPOIB_MCAST_DELAY_STEP	(HZ / 10)
@@ -231,7 +230,7 @@ unlock:
 
 /**
  * ipoib_mcast_lookup - look up how to reach a multicast link-layer address
- * @txq: queue that is to send, its TX lock held
+ * @dev: interface
  * @skb: packet with the address in front
  * @addr: the address
  * @dest: result
@@ -239,10 +238,9 @@ unlock:
  * Context: RCU reader.
  * Return: false if the packet was consumed: it waits, or was dropped
  */
-bool ipoib_mcast_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
+bool ipoib_mcast_lookup(struct ipoib_dev *dev, struct sk_buff *skb,
 			const u8 *addr, struct ipoib_dest *dest)
 {
-	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_mcasts *m = dev->mcast;
 	struct ipoib_mcast *group;
 	struct ipoib_ah *ah = NULL;

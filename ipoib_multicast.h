@@ -11,7 +11,6 @@ struct ipoib_dest;
 struct ipoib_dev;
 struct ipoib_dump;
 struct ipoib_facts;
-struct ipoib_txq;
 struct seq_file;
 struct sk_buff;
 
@@ -39,7 +38,7 @@ void ipoib_mcast_rejoin(struct ipoib_dev *dev, bool leave);
 bool ipoib_mcast_is_up(struct ipoib_dev *dev);
 bool ipoib_mcast_get_facts(const struct ipoib_dev *dev,
 			   struct ipoib_facts *facts);
-bool ipoib_mcast_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
+bool ipoib_mcast_lookup(struct ipoib_dev *dev, struct sk_buff *skb,
 			const u8 *addr, struct ipoib_dest *dest);
 void ipoib_mcast_get_stats(const struct ipoib_dev *dev,
 			   struct ipoib_mcast_stats *stats);

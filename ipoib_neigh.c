@@ -365,11 +365,10 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 /* ---- look-ups ---------------------------------------------------------- */
 
 /* Slow path: no neighbour yet, or its path is not known. */
-static noinline bool ipoib_neigh_defer(struct ipoib_txq *txq,
+static noinline bool ipoib_neigh_defer(struct ipoib_dev *dev,
 				       struct sk_buff *skb, const u8 *addr,
 				       struct ipoib_dest *dest)
 {
-	struct ipoib_dev *dev = txq->qp.dev;
 	struct ipoib_paths *paths = dev->port->paths;
 	struct ipoib_neigh *neigh;
 	struct sk_buff_head drop;
@@ -417,26 +416,27 @@ static void ipoib_neigh_probe(struct ipoib_path *path,
  * number of removals before it was looked up: while that number is the same,
  * the neighbour is still there.
  */
-static struct ipoib_neigh *ipoib_neigh_find(struct ipoib_txq *txq,
+static struct ipoib_neigh *ipoib_neigh_find(struct ipoib_dev *dev,
+					    struct ipoib_last *last,
 					    const u8 *addr)
 {
-	struct ipoib_dev *dev = txq->qp.dev;
 	/* Before the look-up; pairs with ipoib_neigh_remove() */
 	u32 removals = smp_load_acquire(&dev->neigh->removals);
-	struct ipoib_neigh *neigh = txq->last.neigh;
+	struct ipoib_neigh *neigh = last->neigh;
 
-	if (neigh && txq->last.removals == removals &&
+	if (neigh && last->removals == removals &&
 	    ipoib_addr_equal(addr, neigh->addr))
 		return neigh;
 	neigh = rhashtable_lookup(&dev->neigh->table, addr, ipoib_neigh_params);
-	txq->last.neigh = neigh;
-	txq->last.removals = removals;
+	last->neigh = neigh;
+	last->removals = removals;
 	return neigh;
 }
 
 /**
  * ipoib_neigh_lookup - look up how to reach a unicast link-layer address
- * @txq: queue that is to send, its TX lock held
+ * @dev: interface
+ * @last: of the queue that is to send, its TX lock held
  * @skb: packet with the address in front
  * @addr: the address
  * @proto: Ethertype
@@ -449,21 +449,22 @@ static struct ipoib_neigh *ipoib_neigh_find(struct ipoib_txq *txq,
  * Context: RCU reader.
  * Return: false if the packet was consumed: it waits, or was dropped
  */
-bool ipoib_neigh_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
-			const u8 *addr, __be16 proto, struct ipoib_dest *dest)
+bool ipoib_neigh_lookup(struct ipoib_dev *dev, struct ipoib_last *last,
+			struct sk_buff *skb, const u8 *addr, __be16 proto,
+			struct ipoib_dest *dest)
 {
 	struct ipoib_neigh *neigh;
 	struct ipoib_path *path;
 
 	dest->qpn = ipoib_addr_qpn(addr);
-	neigh = ipoib_neigh_find(txq, addr);
+	neigh = ipoib_neigh_find(dev, last, addr);
 	if (unlikely(!neigh))
-		return ipoib_neigh_defer(txq, skb, addr, dest);
+		return ipoib_neigh_defer(dev, skb, addr, dest);
 	path = neigh->path;
 	dest->link = neigh->link;
 	dest->ah = rcu_dereference(path->ah);
 	if (unlikely(!dest->ah))
-		return ipoib_neigh_defer(txq, skb, addr, dest);
+		return ipoib_neigh_defer(dev, skb, addr, dest);
 	ipoib_stamp(&neigh->used);
 	if (unlikely(READ_ONCE(path->gen) != READ_ONCE(path->paths->gen)))
 		ipoib_path_refresh(path);

@@ -11,8 +11,8 @@
 struct ipoib_ah;
 struct ipoib_dev;
 struct ipoib_dump;
+struct ipoib_last;
 struct ipoib_link;
-struct ipoib_txq;
 struct sk_buff;
 
 /**
@@ -45,8 +45,9 @@ void ipoib_neigh_open(struct ipoib_dev *dev);
 void ipoib_neigh_stop(struct ipoib_dev *dev);
 void ipoib_neigh_set_mode(struct ipoib_dev *dev, bool connected);
 bool ipoib_neigh_set_gid(struct ipoib_dev *dev, const union ib_gid *gid);
-bool ipoib_neigh_lookup(struct ipoib_txq *txq, struct sk_buff *skb,
-			const u8 *addr, __be16 proto, struct ipoib_dest *dest);
+bool ipoib_neigh_lookup(struct ipoib_dev *dev, struct ipoib_last *last,
+			struct sk_buff *skb, const u8 *addr, __be16 proto,
+			struct ipoib_dest *dest);
 bool ipoib_neigh_link(struct ipoib_dev *dev, const u8 *addr,
 		      struct ipoib_link **link);
 int ipoib_neigh_record(struct ipoib_dev *dev, struct ipoib_link *link,

@@ -41,11 +41,11 @@ MODULE_IMPORT_NS("NETDEV_INTERNAL");	/* netif_close_many() */
 /* ---- transmit ---------------------------------------------------------- */
 
 /* Look up a packet's destination; false: it is waiting, or was dropped. */
-static __always_inline bool ipoib_lookup(struct ipoib_txq *txq,
+static __always_inline bool ipoib_lookup(struct ipoib_dev *dev,
+					 struct ipoib_last *last,
 					 struct sk_buff *skb,
 					 struct ipoib_dest *dest)
 {
-	struct ipoib_dev *dev = txq->qp.dev;
 	const struct ipoib_encap *encap;
 	const u8 *addr;
 
@@ -56,8 +56,8 @@ static __always_inline bool ipoib_lookup(struct ipoib_txq *txq,
 	if (unlikely(!ipoib_proto_ok(encap->proto)))
 		goto drop;
 	if (unlikely(ipoib_addr_is_multicast(addr)))
-		return ipoib_mcast_lookup(txq, skb, addr, dest);
-	return ipoib_neigh_lookup(txq, skb, addr, encap->proto, dest);
+		return ipoib_mcast_lookup(dev, skb, addr, dest);
+	return ipoib_neigh_lookup(dev, last, skb, addr, encap->proto, dest);
 
 drop:
 	ipoib_dbg_data(dev, "protocol is not carried by IPoIB\n");
@@ -72,7 +72,7 @@ static __always_inline enum ipoib_sent ipoib_xmit(struct ipoib_txq *txq,
 	struct ipoib_dest dest;
 	enum ipoib_sent sent;
 
-	if (unlikely(!ipoib_lookup(txq, skb, &dest)))
+	if (unlikely(!ipoib_lookup(txq->qp.dev, &txq->last, skb, &dest)))
 		return IPOIB_SENT_DONE;
 	if (dest.link) {
 		sent = ipoib_rc_send(txq, skb, dest.link);

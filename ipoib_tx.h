@@ -102,6 +102,16 @@ struct ipoib_rc_chain {
 };
 
 /**
+ * struct ipoib_last - neighbour of a queue's last packet, see ipoib_neigh_find()
+ * @neigh: neighbour, or NULL
+ * @removals: number of removals before it was looked up
+ */
+struct ipoib_last {
+	struct ipoib_neigh *neigh;
+	u32 removals;
+};
+
+/**
  * struct ipoib_txq - a transmit queue
  *
  * The first part and @chain are written under the netdev queue's TX lock, the
@@ -123,7 +133,7 @@ struct ipoib_rc_chain {
  * @rc_bytes: bytes handed to connections, for BQL
  * @bql: in the channel's list while not all of them were completed to BQL
  * @bql_listed: bit 0: @bql is in that list
- * @last: neighbour of the last packet, see ipoib_neigh_find()
+ * @last: neighbour of the last packet
  * @head: sequence number of the next packet
  * @tail: sequence number of the oldest packet not completed
  * @reap_mark: @head when the address handle reaper last read it (port lock)
@@ -152,10 +162,7 @@ struct ipoib_txq {
 	u32 rc_bytes;
 	struct llist_node bql;
 	unsigned long bql_listed;
-	struct {
-		struct ipoib_neigh *neigh;
-		u32 removals;
-	} last;
+	struct ipoib_last last;
 	u32 head;
 	u32 reap_mark;
 	struct timer_list timer;
