@@ -52,7 +52,7 @@ extern unsigned int ipoib_recvq_size;
 #define IPOIB_MAX_TXQS		16
 
 /**
- * struct ipoib_dev - an interface; netdev_priv() of its net_device
+ * struct ipoib_dev - an interface, found by ipoib_priv()
  * @ndev: net_device
  * @port: HCA port
  * @port_entry: entry in ipoib_port.devs
@@ -148,7 +148,9 @@ struct ipoib_dev {
 
 static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
 {
-	return netdev_priv(ndev);
+	const struct rdma_netdev *rn = netdev_priv(ndev);
+
+	return rn->clnt_priv;
 }
 
 /**

@@ -148,7 +148,7 @@ static int ipoib_add_parent(struct ipoib_port *port)
 	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
 	if (ret)
 		return ret;
-	ndev = alloc_netdev_mqs(sizeof(struct ipoib_dev), "ib%d", NET_NAME_ENUM,
+	ndev = alloc_netdev_mqs(sizeof(struct rdma_netdev), "ib%d", NET_NAME_ENUM,
 				ipoib_link_ops.setup,
 				ipoib_port_spread(port, IPOIB_MAX_TXQS),
 				ipoib_channels_fit(port));
@@ -158,9 +158,16 @@ static int ipoib_add_parent(struct ipoib_port *port)
 	/* Only for the parent: to the stack, children are virtual. */
 	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
 	ndev->rtnl_link_ops = &ipoib_link_ops;
-	ret = ipoib_dev_prepare(ipoib_priv(ndev), port, ipoib_pkey_full(pkey));
+	ret = ipoib_netdev_prepare(ndev, port, ipoib_pkey_full(pkey));
 	ret = ret ?: ipoib_channels_create(port);
 	return ret ?: register_netdev(ndev);
+}
+
+/* Undo what ipoib_add_parent() did before it failed. */
+static void ipoib_drop_parent(struct ipoib_port *port)
+{
+	if (port->parent)
+		ipoib_netdev_release(port->parent);
 }
 
 static struct ipoib_port *ipoib_add_port(struct ib_device *ca, u32 num)
@@ -174,6 +181,7 @@ static struct ipoib_port *ipoib_add_port(struct ib_device *ca, u32 num)
 	ret = ipoib_add_parent(port);
 	if (!ret)
 		return port;
+	ipoib_drop_parent(port);
 	ipoib_port_silence(port);
 	ipoib_port_destroy(port);
 	return ERR_PTR(ret);

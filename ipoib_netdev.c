@@ -471,15 +471,6 @@ static int ipoib_set_vf_guid(struct net_device *ndev, int vf, u64 guid,
 
 /* ---- setup and teardown ------------------------------------------------ */
 
-static void ipoib_set_features(struct net_device *ndev, struct ib_device *ca)
-{
-	ndev->hw_features = ipoib_datagram_offloads(ca);
-	ndev->features = ndev->hw_features | NETIF_F_VLAN_CHALLENGED;
-	/* Cutting packets in software needs kernel addresses of their pages. */
-	if (!IS_ENABLED(CONFIG_HIGHMEM))
-		ndev->features |= NETIF_F_HIGHDMA;
-}
-
 /* The range is the port's; an MTU that the net_device has already must fit. */
 static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 {
@@ -526,24 +517,9 @@ static int ipoib_init(struct net_device *ndev)
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
-	ret = ipoib_why_init(dev);
+	ret = ipoib_ud_init(dev) ?: ipoib_ud_create(dev);
 	if (ret)
-		return ret;
-	ret = ipoib_neigh_init(dev);
-	if (ret)
-		goto err_why;
-	ret = ipoib_mcast_init(dev);
-	if (ret)
-		goto err_neigh;
-	ret = ipoib_cm_init(dev);
-	if (ret)
-		goto err_mcast;
-	ret = ipoib_ud_init(dev);
-	if (ret)
-		goto err_cm;
-	ret = ipoib_ud_create(dev);
-	if (ret)
-		goto err_ud_exit;
+		goto err_stop;
 	ret = netif_set_real_num_queues(ndev, dev->num_txqs,
 					ipoib_is_child(dev) ?
 					1 : dev->port->num_channels);
@@ -559,19 +535,10 @@ static int ipoib_init(struct net_device *ndev)
 
 err_ud:
 	ipoib_ud_destroy(dev);
-err_ud_exit:
+err_stop:
 	/* A QP may have failed already; nothing else cancels the work. */
 	cancel_delayed_work_sync(&dev->work);
-	ipoib_ud_exit(dev);
-err_cm:
-	ipoib_cm_exit(dev);
-err_mcast:
-	ipoib_mcast_exit(dev);
-err_neigh:
-	ipoib_neigh_exit(dev);
-err_why:
 	ipoib_why_stop(dev);
-	ipoib_why_exit(dev);
 	return ret;
 }
 
@@ -589,17 +556,23 @@ static void ipoib_uninit(struct net_device *ndev)
 	ipoib_why_stop(dev);
 }
 
-/* The last reference is gone, and perhaps the port as well. */
+/* Undo ipoib_netdev_prepare().  The port may be gone. */
 static void ipoib_destructor(struct net_device *ndev)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct rdma_netdev *rn = netdev_priv(ndev);
 
 	/* Waits for the CM to release the remaining connections. */
-	ipoib_cm_exit(dev);
+	if (dev->cm)
+		ipoib_cm_exit(dev);
 	ipoib_ud_exit(dev);
-	ipoib_mcast_exit(dev);
-	ipoib_neigh_exit(dev);
+	if (dev->mcast)
+		ipoib_mcast_exit(dev);
+	if (dev->neigh)
+		ipoib_neigh_exit(dev);
 	ipoib_why_exit(dev);
+	rn->clnt_priv = NULL;
+	kfree(dev);
 }
 
 /*
@@ -627,40 +600,91 @@ static const struct net_device_ops ipoib_netdev_ops = {
 	.ndo_get_stats64	= dev_get_tstats64,
 };
 
-/**
- * ipoib_dev_prepare - set what depends on the port, before registration
- * @dev: interface, as ipoib_netdev_setup() left it
- * @port: port
- * @pkey: P_Key with the full membership bit
- *
- * Acquires nothing that would have to be released.
- *
- * Return: 0, -ERANGE if the port does not allow the MTU that @dev has, or -errno
- */
-int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey)
+static void ipoib_set_features(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
 
+	ndev->hw_features = ipoib_datagram_offloads(dev->port->ca);
+	ndev->features = ndev->hw_features | NETIF_F_VLAN_CHALLENGED;
+	/* Cutting packets in software needs kernel addresses of their pages. */
+	if (!IS_ENABLED(CONFIG_HIGHMEM))
+		ndev->features |= NETIF_F_HIGHDMA;
+}
+
+static int ipoib_netdev_init(struct ipoib_dev *dev)
+{
+	int ret;
+
+	ret = ipoib_why_init(dev);
+	ret = ret ?: ipoib_neigh_init(dev);
+	ret = ret ?: ipoib_mcast_init(dev);
+	ret = ret ?: ipoib_set_mtu_range(dev);
+	if (ret)
+		return ret;
+	return ipoib_cm_init(dev);
+}
+
+/**
+ * ipoib_netdev_prepare - make a net_device an interface of a port
+ * @ndev: net_device, as ipoib_netdev_setup() left it
+ * @port: port
+ * @pkey: P_Key with the full membership bit
+ *
+ * To be registered, or released by ipoib_netdev_release(), also if this fails.
+ *
+ * Context: process.
+ * Return: 0, -ERANGE if the port does not allow the MTU that @ndev has, or -errno
+ */
+int ipoib_netdev_prepare(struct net_device *ndev, struct ipoib_port *port,
+			 u16 pkey)
+{
+	struct rdma_netdev *rn = netdev_priv(ndev);
+	struct ipoib_dev *dev;
+	int ret;
+	u32 i;
+
+	dev = kzalloc_obj(*dev);
+	if (!dev)
+		return -ENOMEM;
+	rn->clnt_priv = dev;
+	dev->ndev = ndev;
 	dev->port = port;
 	dev->pkey = pkey;
+	INIT_LIST_HEAD(&dev->port_entry);
+	ipoib_dev_init(dev);
+	for (i = 0; i < ARRAY_SIZE(dev->rx); i++)
+		u64_stats_init(&dev->rx[i].sync);
+
 	ipoib_addr_set_pkey(ndev->broadcast, pkey);
 	ndev->dev_id = port->num - 1;
 	ndev->dev_port = port->num - 1;
-	ipoib_set_features(ndev, port->ca);
-	return ipoib_set_mtu_range(dev);
+	ret = ipoib_netdev_init(dev);
+	if (!ret)
+		ipoib_set_features(dev);
+	return ret;
+}
+
+/**
+ * ipoib_netdev_release - undo ipoib_netdev_prepare()
+ * @ndev: net_device that is not registered, or could not be; nothing is done if
+ *	that undid it, or if it will be with the last reference
+ *
+ * Context: process.
+ */
+void ipoib_netdev_release(struct net_device *ndev)
+{
+	if (ipoib_priv(ndev) && ndev->reg_state != NETREG_UNREGISTERING)
+		ipoib_destructor(ndev);
 }
 
 /**
  * ipoib_netdev_setup - initialise a new net_device as an interface
- * @ndev: net_device with room for struct ipoib_dev
+ * @ndev: net_device with room for struct rdma_netdev
  *
  * Called by ipoib_link_ops.setup.
  */
 void ipoib_netdev_setup(struct net_device *ndev)
 {
-	struct ipoib_dev *dev = ipoib_priv(ndev);
-	u32 i;
-
 	ndev->netdev_ops = &ipoib_netdev_ops;
 	ndev->header_ops = &ipoib_header_ops;
 	ndev->priv_destructor = ipoib_destructor;
@@ -673,12 +697,6 @@ void ipoib_netdev_setup(struct net_device *ndev)
 	ndev->watchdog_timeo = IPOIB_WATCHDOG;
 	ndev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
 	memcpy(ndev->broadcast, ipoib_broadcast, INFINIBAND_ALEN);
-
-	dev->ndev = ndev;
-	INIT_LIST_HEAD(&dev->port_entry);
-	ipoib_dev_init(dev);
-	for (i = 0; i < ARRAY_SIZE(dev->rx); i++)
-		u64_stats_init(&dev->rx[i].sync);
 }
 
 /**

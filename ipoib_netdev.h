@@ -13,7 +13,9 @@ struct ipoib_dev;
 struct ipoib_port;
 struct net_device;
 
-int ipoib_dev_prepare(struct ipoib_dev *dev, struct ipoib_port *port, u16 pkey);
+int ipoib_netdev_prepare(struct net_device *ndev, struct ipoib_port *port,
+			 u16 pkey);
+void ipoib_netdev_release(struct net_device *ndev);
 void ipoib_netdev_setup(struct net_device *ndev);
 bool ipoib_netdev_is_ours(const struct net_device *ndev);
 

@@ -155,12 +155,26 @@ static int ipoib_nl_make_connected(struct ipoib_dev *dev, u32 mtu,
 	return ret || !mtu ? ret : dev_set_mtu(dev->ndev, mtu);
 }
 
+static int ipoib_nl_register(struct ipoib_dev *dev, bool connected, u32 mtu,
+			     struct netlink_ext_ack *extack)
+{
+	int ret;
+
+	ret = ipoib_child_register(dev, extack);
+	if (ret || !connected)
+		return ret;
+	ret = ipoib_nl_make_connected(dev, mtu, extack);
+	if (ret)
+		unregister_netdevice(dev->ndev);
+	return ret;
+}
+
 static int ipoib_nl_newlink(struct net_device *ndev,
 			    struct rtnl_newlink_params *params,
 			    struct netlink_ext_ack *extack)
 {
 	struct nlattr **data = params->data, **tb = params->tb;
-	struct ipoib_dev *dev = ipoib_priv(ndev), *parent;
+	struct ipoib_dev *dev, *parent;
 	bool connected = false;
 	u32 mtu = 0;
 	__be64 guid;
@@ -185,14 +199,18 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	pkey = data && data[IFLA_IPOIB_PKEY] ?
 	       ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) :
 	       parent->pkey;
+	ret = ipoib_child_prepare(parent, ndev, pkey, guid, extack);
+	if (ret)
+		goto err_release;
+	dev = ipoib_priv(ndev);
 	dev->umcast = data && data[IFLA_IPOIB_UMCAST] ?
 		      nla_get_u16(data[IFLA_IPOIB_UMCAST]) : parent->umcast;
-	ret = ipoib_child_register(parent, ndev, pkey, guid, extack);
-	if (ret || !connected)
-		return ret;
-	ret = ipoib_nl_make_connected(dev, mtu, extack);
-	if (ret)
-		unregister_netdevice(ndev);
+	ret = ipoib_nl_register(dev, connected, mtu, extack);
+	if (!ret)
+		return 0;
+
+err_release:
+	ipoib_netdev_release(ndev);
 	return ret;
 }
 
@@ -249,7 +267,7 @@ struct rtnl_link_ops ipoib_link_ops __read_mostly = {
 	.netns_refund	= true,
 	.maxtype	= IFLA_IPOIB_MAX,
 	.policy		= ipoib_nl_policy,
-	.priv_size	= sizeof(struct ipoib_dev),
+	.priv_size	= sizeof(struct rdma_netdev),
 	.setup		= ipoib_nl_setup,
 	.validate	= ipoib_nl_validate,
 	.newlink	= ipoib_nl_newlink,

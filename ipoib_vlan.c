@@ -27,10 +27,10 @@
 /* ---- creation ----------------------------------------------------------- */
 
 /**
- * ipoib_child_register - register an interface for a partition of a port
+ * ipoib_child_prepare - make a net_device an interface for a partition of a port
  * @parent: the port's own interface, registered
- * @ndev: from alloc_netdev() with ipoib_link_ops.setup; the caller frees it if
- *	this fails
+ * @ndev: with ipoib_link_ops.setup, not registered.  To be released by
+ *	ipoib_netdev_release() also if this fails
  * @pkey: P_Key, full membership bit set
  * @guid: one of the port's GUIDs, for the address; 0: that of the parent
  * @extack: gets the reason of an error, may be NULL
@@ -38,10 +38,10 @@
  * Context: rtnl.
  * Return: 0 or -errno
  */
-int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
-			 u16 pkey, __be64 guid, struct netlink_ext_ack *extack)
+int ipoib_child_prepare(struct ipoib_dev *parent, struct net_device *ndev,
+			u16 pkey, __be64 guid, struct netlink_ext_ack *extack)
 {
-	struct ipoib_dev *dev = ipoib_priv(ndev);
+	struct ipoib_dev *dev;
 	int ret;
 
 	ASSERT_RTNL();
@@ -49,14 +49,35 @@ int ipoib_child_register(struct ipoib_dev *parent, struct net_device *ndev,
 		NL_SET_ERR_MSG(extack, "The parent is being removed");
 		return -ENODEV;
 	}
-	ret = ipoib_dev_prepare(dev, parent->port, pkey);
+	ret = ipoib_netdev_prepare(ndev, parent->port, pkey);
 	if (ret == -ERANGE)
 		NL_SET_ERR_MSG(extack, "The port does not allow that MTU");
+	else if (ret == -ENOMEM)
+		NL_SET_ERR_MSG(extack, "Out of memory");
 	else if (ret)
 		NL_SET_ERR_MSG(extack, "Can't get the port's MTU from the HCA");
 	if (ret)
 		return ret;
+	dev = ipoib_priv(ndev);
 	dev->guid = guid ? ipoib_port_guid(parent->port, guid) : parent->guid;
+	return 0;
+}
+
+/**
+ * ipoib_child_register - register an interface for a partition of a port
+ * @dev: after ipoib_child_prepare()
+ * @extack: gets the reason of an error, may be NULL
+ *
+ * Context: rtnl.
+ * Return: 0, or -errno: then @dev may be gone, and its net_device is to be released
+ *	by ipoib_netdev_release()
+ */
+int ipoib_child_register(struct ipoib_dev *dev, struct netlink_ext_ack *extack)
+{
+	struct net_device *ndev = dev->ndev;
+	int ret;
+
+	ASSERT_RTNL();
 	ndev->needs_free_netdev = true;
 	ret = register_netdevice(ndev);
 	if (ret == -ENOSPC)
@@ -104,12 +125,20 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 		return -ENOMEM;
 	dev_net_set(ndev, dev_net(parent->ndev));
 	ndev->rtnl_link_ops = ops;
+	ret = ipoib_child_prepare(parent, ndev, pkey, 0, NULL);
+	if (ret)
+		goto err_free;
 	dev = ipoib_priv(ndev);
 	dev->by_sysfs = true;
 	dev->umcast = parent->umcast;
-	ret = ipoib_child_register(parent, ndev, pkey, 0, NULL);
+	ret = ipoib_child_register(dev, NULL);
 	if (ret)
-		free_netdev(ndev);
+		goto err_free;
+	return 0;
+
+err_free:
+	ipoib_netdev_release(ndev);
+	free_netdev(ndev);
 	return ret;
 }
 
