@@ -22,6 +22,7 @@
 struct dentry;
 struct ib_sa_client;
 struct ipoib_cm;
+struct ipoib_engine;
 struct ipoib_mcasts;
 struct ipoib_neighs;
 struct ipoib_pmtu;
@@ -58,9 +59,11 @@ extern unsigned int ipoib_recvq_size;
  * @port_entry: entry in ipoib_port.devs
  * @pkey: P_Key, full membership bit set
  * @by_sysfs: created by create_child, so delete_child may delete it
+ * @engine: what carries its datagrams
  * @txqs: transmit queues, @num_txqs of them, each with a QP; that of the first
  *	also receives
  * @num_txqs: at least one (port lock to write)
+ * @max_txqs: most of them
  * @running: the interface is up and the stack's queues may be woken; copy of
  *	@state for the hot path, set by ipoib_dev_move()
  * @max_sge: most gather entries that a packet may take
@@ -93,7 +96,7 @@ extern unsigned int ipoib_recvq_size;
  * @rx: receive counters, one per channel, each written by that channel's NAPI
  * @umcast: don't join groups that user space has joined
  * @connected: connected mode (rtnl and paths' lock to write)
- * @cm: connections, NULL if the driver is built without them
+ * @cm: connections, NULL if the driver is built or the engine is without them
  * @pmtu: packets that were too long for their neighbours, NULL likewise
  * @why: why it has no carrier
  * @debugfs: files of this interface
@@ -105,8 +108,10 @@ struct ipoib_dev {
 	u16 pkey;
 	bool by_sysfs;
 
+	const struct ipoib_engine *engine;
 	struct ipoib_txq *txqs[IPOIB_MAX_TXQS];
 	u32 num_txqs;
+	u32 max_txqs;
 	bool running;
 	u32 max_sge;
 	u32 qpn;

@@ -629,12 +629,12 @@ u32 ipoib_channels_fit(const struct ipoib_port *port)
 					   IPOIB_MAX_CHANNELS));
 }
 
-int ipoib_channels_create(struct ipoib_port *port)
+int ipoib_channels_create(struct ipoib_port *port, u32 num)
 {
 	static atomic_t next_vector = ATOMIC_INIT(-1);
 	u32 vector = atomic_inc_return(&next_vector);
-	u32 i, num = port->parent->num_rx_queues;
 	struct ipoib_channel *ch;
+	u32 i;
 
 	for (i = 0; i < num; i++) {
 		ch = ipoib_channel_create(port, i, vector + i);

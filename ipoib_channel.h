@@ -149,6 +149,6 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 void ipoib_channels_destroy(struct ipoib_port *port);
 u32 ipoib_port_spread(const struct ipoib_port *port, int most);
 u32 ipoib_channels_fit(const struct ipoib_port *port);
-int ipoib_channels_create(struct ipoib_port *port);
+int ipoib_channels_create(struct ipoib_port *port, u32 num);
 
 #endif /* IPOIB_CHANNEL_H */

@@ -74,6 +74,8 @@ int ipoib_conn_dump(const struct ipoib_dev *dev, struct ipoib_dump *dump)
 	const struct ipoib_conn *conn;
 	int ret = 0;
 
+	if (!cm)
+		return 0;
 	spin_lock_bh(&cm->lock);
 	ipoib_dump_begin(dump, cm->changes);
 	list_for_each_entry(conn, &cm->conns, entry) {

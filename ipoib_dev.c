@@ -23,9 +23,9 @@
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
-#include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_dev.h"
+#include "ipoib_engine.h"
 #include "ipoib_multicast.h"
 #include "ipoib_neigh.h"
 #include "ipoib_port.h"
@@ -33,7 +33,6 @@
 #include "ipoib_rules.h"
 #include "ipoib_trace.h"
 #include "ipoib_tx.h"
-#include "ipoib_ud.h"
 #include "ipoib_why.h"
 
 /* ---- states ------------------------------------------------------------- */
@@ -321,7 +320,7 @@ void ipoib_dev_listen(struct ipoib_dev *dev)
 static void ipoib_dev_down_begin(struct ipoib_dev *dev)
 {
 	lockdep_assert_held(&dev->lock);
-	ipoib_ud_stop_begin(dev);
+	dev->engine->stop_begin(dev);
 	if (dev->connected)
 		ipoib_cm_stop_begin(dev);
 }
@@ -337,13 +336,13 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 	ipoib_neigh_stop(dev);
 	if (dev->connected)
 		ipoib_cm_stop(dev);
-	ipoib_ud_stop(dev);
+	dev->engine->stop(dev);
 	WRITE_ONCE(dev->mcast_mtu, 0);
 }
 
 static int ipoib_dev_start_qps(struct ipoib_dev *dev)
 {
-	int ret = ipoib_ud_start(dev);
+	int ret = dev->engine->start(dev);
 
 	return ret ?: ipoib_mcast_start(dev);
 }
@@ -427,13 +426,13 @@ bool ipoib_dev_take_down(struct ipoib_dev *dev)
  */
 int ipoib_dev_open(struct ipoib_dev *dev)
 {
-	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	int ret;
 
 	mutex_lock(&dev->lock);
-	ret = ipoib_channel_get(ch);
+	ret = dev->engine->open(dev);
 	if (ret)
 		goto unlock;
+	ipoib_port_opened(dev->port, 1);
 	dev->failures = 0;
 	dev->again &= ~BIT(IPOIB_EV_START);
 	netif_tx_start_all_queues(dev->ndev);
@@ -442,7 +441,8 @@ int ipoib_dev_open(struct ipoib_dev *dev)
 		ipoib_dev_move(dev, IPOIB_DEV_STOPPING);
 		ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
 		dev->again &= ~BIT(IPOIB_EV_START);
-		ipoib_channel_put(ch);
+		dev->engine->close(dev);
+		ipoib_port_opened(dev->port, -1);
 		if (net_ratelimit())
 			netdev_warn(dev->ndev, "can't be opened: %pe\n",
 				    ERR_PTR(ret));
@@ -487,7 +487,8 @@ void ipoib_dev_close(struct ipoib_dev *dev)
 	mutex_lock(&dev->lock);
 	ipoib_dev_down(dev);
 	ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
-	ipoib_channel_put(ipoib_dev_channel(dev));
+	dev->engine->close(dev);
+	ipoib_port_opened(dev->port, -1);
 	ipoib_why_update(dev);
 	mutex_unlock(&dev->lock);
 }
@@ -507,6 +508,15 @@ static bool ipoib_dev_pkey_replaced(struct ipoib_dev *dev, u16 *pkey)
 	return ipoib_pkey_valid(*pkey) && *pkey != dev->pkey;
 }
 
+/* Is its P_Key gone, or at another index of the port's table? */
+static bool ipoib_dev_pkey_moved(struct ipoib_dev *dev)
+{
+	u16 index;
+
+	return ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index) ||
+	       index != dev->pkey_index;
+}
+
 /* The P_Key table changed. */
 static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 {
@@ -515,7 +525,7 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 	bool replaced;
 
 	replaced = ipoib_dev_pkey_replaced(dev, &pkey);
-	if (replaced || ipoib_ud_pkey_moved(dev))
+	if (replaced || ipoib_dev_pkey_moved(dev))
 		ipoib_dev_take_down(dev);
 	if (replaced) {
 		netdev_info(dev->ndev, "P_Key is %#06x now, was %#06x\n",
@@ -610,11 +620,16 @@ static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 
 	if (!ipoib_dev_is_up(dev))
 		return;
-	ret = restart ? -EIO : ipoib_ud_repair(dev);
+	ret = restart ? -EIO : dev->engine->repair(dev);
 	if (!ret)
 		return;
+	if (!dev->engine->restart) {
+		ipoib_dev_take_down(dev);
+		ipoib_dev_start(dev);
+		return;
+	}
 	ipoib_dev_move(dev, IPOIB_DEV_STARTING);
-	ret = ipoib_ud_restart(dev);
+	ret = dev->engine->restart(dev);
 	if (ret)
 		ipoib_dev_move_broken(dev, ret);
 	else
@@ -673,10 +688,10 @@ static void ipoib_dev_work(struct work_struct *work)
  */
 void ipoib_dev_show(struct seq_file *m, struct ipoib_dev *dev)
 {
-	seq_printf(m, "state: %s\nport: %s\nfailures: %u\n",
+	seq_printf(m, "state: %s\nport: %s\nfailures: %u\nengine: %s\n",
 		   ipoib_dev_state_name(READ_ONCE(dev->state)),
 		   READ_ONCE(dev->port_up) ? "up" : "down",
-		   READ_ONCE(dev->failures));
+		   READ_ONCE(dev->failures), dev->engine->name);
 }
 
 /**

@@ -300,7 +300,7 @@ static void ipoib_get_channels(struct net_device *ndev,
 
 	channels->max_rx = dev->port->num_channels;
 	channels->rx_count = dev->port->used_channels;
-	channels->max_tx = min_t(u32, ndev->num_tx_queues, IPOIB_MAX_TXQS);
+	channels->max_tx = dev->max_txqs;
 	channels->tx_count = dev->num_txqs;
 }
 

@@ -159,7 +159,7 @@ static int ipoib_add_parent(struct ipoib_port *port)
 	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
 	ndev->rtnl_link_ops = &ipoib_link_ops;
 	ret = ipoib_netdev_prepare(ndev, port, ipoib_pkey_full(pkey));
-	ret = ret ?: ipoib_channels_create(port);
+	ret = ret ?: ipoib_channels_create(port, ndev->num_rx_queues);
 	return ret ?: register_netdev(ndev);
 }
 

@@ -16,7 +16,7 @@
  * use while they are joined again.
  *
  * Locks: ipoib_mcasts.lock (BH) covers list and states; it nests inside the
- * netdev TX lock and the address list lock.  The work item takes ipoib_ud.lock
+ * netdev TX lock and the address list lock.  The work item takes the engine's
  * to change the QP.  Closing does not wait for the SA: ib_sa_free_multicast()
  * only waits for a callback that is running.
  *
@@ -29,6 +29,7 @@
 #include "ipoib.h"
 #include "ipoib_ah.h"
 #include "ipoib_debug.h"
+#include "ipoib_engine.h"
 #include "ipoib_msg.h"
 #include "ipoib_multicast.h"
 #include "ipoib_multicast_internal.h"
@@ -37,7 +38,6 @@
 #include "ipoib_rules.h"
 #include "ipoib_skb.h"
 #include "ipoib_trace.h"
-#include "ipoib_ud.h"
 
 #define IPOIB_MCAST_WINDOW	32
 #define IPOIB_MCAST_IDLE_TIME	(120 * HZ)
@@ -130,7 +130,7 @@ static void ipoib_mcast_free(struct ipoib_mcast *group)
 	struct ipoib_mcasts *m = dev->mcast;
 	struct ipoib_ah *ah;
 
-	ipoib_ud_detach(dev, &group->attachment);
+	dev->engine->detach(dev, &group->attachment);
 	ipoib_mcast_leave(group);
 	ipoib_mcast_drop_waiting(dev, &group->waiting);
 	spin_lock_bh(&m->lock);
@@ -395,8 +395,8 @@ static int ipoib_mcast_set_link(struct ipoib_dev *dev,
 		return mtu;
 	WRITE_ONCE(dev->mcast_mtu, mtu);
 	WRITE_ONCE(dev->tclass, rec->traffic_class);
-	return ipoib_ud_set_link(dev, mtu + IPOIB_ENCAP_LEN,
-				 be32_to_cpu(rec->qkey));
+	return dev->engine->set_link(dev, mtu + IPOIB_ENCAP_LEN,
+				     be32_to_cpu(rec->qkey));
 }
 
 /* Join succeeded: attach, create a handle, send the packets that waited. */
@@ -413,8 +413,8 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 	if (ipoib_mcast_is_broadcast(group))
 		ret = ipoib_mcast_set_link(dev, &group->rec);
 	if (!ret && !group->sendonly)
-		ret = ipoib_ud_attach(dev, &group->attachment, &group->mgid,
-				      group->rec.mlid);
+		ret = dev->engine->attach(dev, &group->attachment, &group->mgid,
+					  group->rec.mlid);
 	group->mlid = group->rec.mlid;
 
 	ah = ret ? ERR_PTR(ret) : ipoib_mcast_make_ah(group);

@@ -227,7 +227,7 @@ static bool ipoib_path_make_place(struct ipoib_path *path,
 				  struct sk_buff_head *drop)
 {
 	/* All interfaces of the port that talk to the GID share the path. */
-	u32 users = max(READ_ONCE(path->paths->port->users), 1U);
+	u32 users = max(READ_ONCE(path->paths->port->open), 1U);
 	u32 most = IPOIB_PATH_NEIGHS * users;
 	struct ipoib_neigh *neigh;
 	u32 n;

@@ -14,11 +14,11 @@
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
-#include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_debug.h"
 #include "ipoib_dev.h"
+#include "ipoib_engine.h"
 #include "ipoib_fit.h"
 #include "ipoib_ib.h"
 #include "ipoib_multicast.h"
@@ -31,7 +31,6 @@
 #include "ipoib_settings.h"
 #include "ipoib_skb.h"
 #include "ipoib_tx.h"
-#include "ipoib_ud.h"
 #include "ipoib_why.h"
 
 MODULE_IMPORT_NS("NETDEV_INTERNAL");	/* netif_close_many() */
@@ -337,10 +336,16 @@ static int ipoib_stop(struct net_device *ndev)
 static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
+	u32 old = dev->admin_mtu;
+	int ret;
 
 	if (!dev->setting_mtu)
 		dev->admin_mtu = mtu;
-	WRITE_ONCE(ndev->mtu, ipoib_dev_mtu(dev));
+	ret = dev->engine->set_mtu(dev, ipoib_dev_mtu(dev));
+	if (ret) {
+		dev->admin_mtu = old;
+		return ret;
+	}
 	if (!dev->connected && ndev->mtu < mtu)
 		net_ratelimited_function(netdev_info, ndev,
 					 "MTU is limited to %u by the broadcast group\n",
@@ -494,22 +499,6 @@ static int ipoib_set_mtu_range(struct ipoib_dev *dev)
 	return 0;
 }
 
-/* Tell the stack which NAPI serves a queue; only the parent owns NAPIs. */
-static void ipoib_dev_link_napis(struct ipoib_dev *dev)
-{
-	struct ipoib_port *port = dev->port;
-	u32 i;
-
-	if (ipoib_is_child(dev))
-		return;
-	for (i = 0; i < port->num_channels; i++)
-		netif_queue_set_napi(dev->ndev, i, NETDEV_QUEUE_TYPE_RX,
-				     &port->channels[i]->napi);
-	for (i = 0; i < dev->num_txqs; i++)
-		netif_queue_set_napi(dev->ndev, i, NETDEV_QUEUE_TYPE_TX,
-				     &dev->txqs[i]->qp.ch->napi);
-}
-
 /* Create the interface's QPs, which determine its address. */
 static int ipoib_init(struct net_device *ndev)
 {
@@ -517,29 +506,18 @@ static int ipoib_init(struct net_device *ndev)
 	u8 addr[INFINIBAND_ALEN];
 	int ret;
 
-	ret = ipoib_ud_init(dev) ?: ipoib_ud_create(dev);
-	if (ret)
-		goto err_stop;
-	ret = netif_set_real_num_queues(ndev, dev->num_txqs,
-					ipoib_is_child(dev) ?
-					1 : dev->port->num_channels);
-	if (ret)
-		goto err_ud;
-	ipoib_dev_link_napis(dev);
-	ipoib_dev_limit_segs(dev);
+	ret = dev->engine->create(dev);
+	if (ret) {
+		/* A QP may have failed already; nothing else cancels the work. */
+		cancel_delayed_work_sync(&dev->work);
+		ipoib_why_stop(dev);
+		return ret;
+	}
 	netif_carrier_off(ndev);
 	ipoib_dev_attach(dev);
 	ipoib_dev_fill_addr(dev, addr);
 	dev_addr_set(ndev, addr);
 	return 0;
-
-err_ud:
-	ipoib_ud_destroy(dev);
-err_stop:
-	/* A QP may have failed already; nothing else cancels the work. */
-	cancel_delayed_work_sync(&dev->work);
-	ipoib_why_stop(dev);
-	return ret;
 }
 
 /* No HCA resource is in use any more when this returns. */
@@ -550,7 +528,7 @@ static void ipoib_uninit(struct net_device *ndev)
 	if (dev->connected)
 		ipoib_cm_disable(dev);
 	ipoib_port_detach(dev->port, dev);
-	ipoib_ud_destroy(dev);
+	dev->engine->destroy(dev);
 	/* It takes no rtnl, and does nothing while the interface is down. */
 	cancel_delayed_work_sync(&dev->work);
 	ipoib_why_stop(dev);
@@ -565,7 +543,8 @@ static void ipoib_destructor(struct net_device *ndev)
 	/* Waits for the CM to release the remaining connections. */
 	if (dev->cm)
 		ipoib_cm_exit(dev);
-	ipoib_ud_exit(dev);
+	if (dev->engine)
+		dev->engine->exit(dev);
 	if (dev->mcast)
 		ipoib_mcast_exit(dev);
 	if (dev->neigh)
@@ -621,6 +600,7 @@ static int ipoib_netdev_init(struct ipoib_dev *dev)
 	ret = ret ?: ipoib_set_mtu_range(dev);
 	if (ret)
 		return ret;
+	dev->engine = &ipoib_verbs_engine;
 	return ipoib_cm_init(dev);
 }
 
@@ -650,6 +630,7 @@ int ipoib_netdev_prepare(struct net_device *ndev, struct ipoib_port *port,
 	dev->ndev = ndev;
 	dev->port = port;
 	dev->pkey = pkey;
+	dev->max_txqs = min_t(u32, ndev->num_tx_queues, IPOIB_MAX_TXQS);
 	INIT_LIST_HEAD(&dev->port_entry);
 	ipoib_dev_init(dev);
 	for (i = 0; i < ARRAY_SIZE(dev->rx); i++)

@@ -166,6 +166,20 @@ void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev)
 	mutex_unlock(&port->lock);
 }
 
+/**
+ * ipoib_port_opened - count interfaces that are open
+ * @port: port
+ * @by: 1: one more, -1: one less
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_port_opened(struct ipoib_port *port, int by)
+{
+	mutex_lock(&port->lock);
+	WRITE_ONCE(port->open, port->open + by);
+	mutex_unlock(&port->lock);
+}
+
 static int ipoib_port_marker(struct ipoib_port *port)
 {
 	struct rdma_ah_attr attr = {

@@ -46,7 +46,9 @@ struct ipoib_paths;
  * @cm: state that connections share, NULL while no interface takes them (@lock)
  * @paths: paths of all interfaces
  * @ahs: address handles waiting to be destroyed
- * @users: interfaces that are open; NAPI runs while it is not zero (@lock)
+ * @open: interfaces that are open (@lock to write)
+ * @users: of these, those that use the channels; NAPI runs while it is not zero
+ *	(@lock)
  * @drain_missed: jiffies when a QP last missed its deadline, see ipoib_drain.c
  * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
@@ -80,6 +82,7 @@ struct ipoib_port {
 	unsigned long drain_missed;
 
 	struct mutex lock;	/* devs, users, what QPs of a channel share */
+	u32 open;
 	u32 users;
 	struct list_head devs;
 
@@ -99,6 +102,7 @@ void ipoib_port_silence(struct ipoib_port *port);
 void ipoib_port_destroy(struct ipoib_port *port);
 void ipoib_port_attach(struct ipoib_port *port, struct ipoib_dev *dev);
 void ipoib_port_detach(struct ipoib_port *port, struct ipoib_dev *dev);
+void ipoib_port_opened(struct ipoib_port *port, int by);
 void ipoib_port_set_channels(struct ipoib_port *port, u32 num);
 void ipoib_port_raise(struct ipoib_port *port, unsigned long bits);
 int ipoib_port_active(struct ipoib_port *port, struct ib_port_attr *attr);

@@ -13,14 +13,15 @@
 #include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_dev.h"
+#include "ipoib_engine.h"
 #include "ipoib_multicast.h"
 #include "ipoib_neigh.h"
 #include "ipoib_port.h"
 #include "ipoib_proto.h"
-#include "ipoib_rules.h"
 #include "ipoib_settings.h"
 #include "ipoib_tx.h"
 #include "ipoib_ud.h"
+#include "ipoib_verbs.h"
 
 /* ---- offloads ---------------------------------------------------------- */
 
@@ -58,29 +59,6 @@ static netdev_features_t ipoib_connected_offloads(struct ipoib_dev *dev)
 	return features;
 }
 
-/*
- * A packet that the driver cuts takes one slot in the ring per segment: limit
- * the segments that TCP puts into a packet.
- */
-static void __ipoib_dev_limit_segs(struct ipoib_dev *dev, bool connected)
-{
-	u32 size = dev->txqs[0]->ring.size;
-	bool here = !connected && !ipoib_ud_cuts(dev);
-	u32 segs = here ? ipoib_tso_segs(size) : GSO_MAX_SEGS;
-	struct net_device *ndev = dev->ndev;
-	bool follow = ndev->gso_max_segs == ndev->tso_max_segs;
-
-	netif_set_tso_max_segs(ndev, segs);
-	/* That lowers gso_max_segs, too; raise it unless the user chose it. */
-	if (follow)
-		WRITE_ONCE(ndev->gso_max_segs, ndev->tso_max_segs);
-}
-
-void ipoib_dev_limit_segs(struct ipoib_dev *dev)
-{
-	__ipoib_dev_limit_segs(dev, dev->connected);
-}
-
 /* Offer the offloads of a mode: new ones are on, others stay as they were. */
 static void ipoib_dev_offer(struct ipoib_dev *dev, bool connected)
 {
@@ -96,7 +74,7 @@ static void ipoib_dev_offer(struct ipoib_dev *dev, bool connected)
 	ndev->features &= ~(old & ~new);
 	ndev->wanted_features = (ndev->wanted_features & ~(old & ~new)) |
 				(new & ~old);
-	__ipoib_dev_limit_segs(dev, connected);
+	ipoib_verbs_limit_segs(dev, connected);
 	/* A bond also looks at IFF_XMIT_DST_RELEASE, so tell it in any case. */
 	netdev_change_features(ndev);
 }
@@ -218,6 +196,11 @@ int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 	ASSERT_RTNL();
 	if (dev->connected == connected)
 		return 0;
+	if (connected && !dev->engine->connected) {
+		NL_SET_ERR_MSG(extack,
+			       "The HCA's own interface has no connected mode: load ib_ipoib with ipoib_enhanced=0");
+		return -EOPNOTSUPP;
+	}
 	if (connected) {
 		ret = ipoib_cm_enable(dev);
 		if (ret == -EOPNOTSUPP)
@@ -330,7 +313,7 @@ void ipoib_dev_spread(struct ipoib_dev *dev)
 	cpumask_var_t mask;
 	int cpu;
 
-	if (num == 1 || !zalloc_cpumask_var(&mask, GFP_KERNEL))
+	if (num <= 1 || !zalloc_cpumask_var(&mask, GFP_KERNEL))
 		return;
 	for (i = 0; i < num; i++) {
 		cpumask_clear(mask);
@@ -398,7 +381,7 @@ int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
 unlock:
 	mutex_unlock(&dev->lock);
 	if (!ret) {
-		ipoib_dev_limit_segs(dev);
+		ipoib_verbs_limit_segs(dev, dev->connected);
 		ipoib_dev_sync_link(dev);
 	}
 	return ret;

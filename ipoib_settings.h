@@ -13,7 +13,6 @@ struct ipoib_dev;
 struct netlink_ext_ack;
 
 netdev_features_t ipoib_datagram_offloads(const struct ib_device *ca);
-void ipoib_dev_limit_segs(struct ipoib_dev *dev);
 void ipoib_dev_set_offload(struct ipoib_dev *dev, bool on);
 void ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
 int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,

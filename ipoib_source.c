@@ -237,7 +237,7 @@ bool ipoib_path_overfull(const struct ipoib_path *path)
 		return true;
 	if (!source->lid)
 		most = paths->bytes > IPOIB_OWN_WAIT_BYTES ?
-		       IPOIB_OWN_WAIT_BYTES / max(READ_ONCE(paths->port->users), 1U) :
+		       IPOIB_OWN_WAIT_BYTES / max(READ_ONCE(paths->port->open), 1U) :
 		       IPOIB_OWN_WAIT_BYTES;
 	return source->bytes > most;
 }

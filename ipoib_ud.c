@@ -823,23 +823,6 @@ int ipoib_ud_set_link(struct ipoib_dev *dev, u32 max_len, u32 qkey)
 	return ret;
 }
 
-/**
- * ipoib_ud_pkey_moved - has the P_Key's index in the port's table changed?
- * @dev: interface
- *
- * Context: process, ipoib_dev.lock held.
- * Return: true if QPs that are up have to be rebuilt (or the P_Key is gone)
- */
-bool ipoib_ud_pkey_moved(struct ipoib_dev *dev)
-{
-	u16 index;
-
-	lockdep_assert_held(&dev->lock);
-	if (ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index))
-		return true;
-	return index != dev->pkey_index;
-}
-
 /* ---- setup and teardown ------------------------------------------------- */
 
 /**
@@ -876,8 +859,8 @@ void ipoib_ud_exit(struct ipoib_dev *dev)
  * ipoib_ud_create - create an interface's queues and their QPs
  * @dev: interface
  *
- * Only the first queue is required; of others there are as many as the
- * net_device allows and the HCA has resources for.
+ * Only the first queue is required; of others there are as many as wanted
+ * (ipoib_dev.max_txqs) and the HCA has resources for.
  *
  * Return: 0 or -errno
  */
@@ -900,8 +883,7 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 	}
 	mutex_lock(&dev->ud->lock);
 	ipoib_ud_note_first(dev);
-	ipoib_ud_add_txqs_locked(dev, min_t(u32, dev->ndev->num_tx_queues,
-					    IPOIB_MAX_TXQS));
+	ipoib_ud_add_txqs_locked(dev, dev->max_txqs);
 	mutex_unlock(&dev->ud->lock);
 	return 0;
 }

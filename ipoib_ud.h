@@ -12,8 +12,8 @@ struct ipoib_dev;
 struct ipoib_txq;
 
 /**
- * struct ipoib_ud_group - a multicast group that the first QP is attached to
- * @entry: in ipoib_ud.groups while it is
+ * struct ipoib_ud_group - a multicast group that an engine is attached to
+ * @entry: in the engine's list of groups while it is
  * @mgid: GID
  * @mlid: LID
  */
@@ -54,7 +54,6 @@ int ipoib_ud_set_link(struct ipoib_dev *dev, u32 max_len, u32 qkey);
 int ipoib_ud_attach(struct ipoib_dev *dev, struct ipoib_ud_group *group,
 		    const union ib_gid *mgid, __be16 mlid);
 void ipoib_ud_detach(struct ipoib_dev *dev, struct ipoib_ud_group *group);
-bool ipoib_ud_pkey_moved(struct ipoib_dev *dev);
 bool ipoib_ud_cuts(const struct ipoib_dev *dev);
 void ipoib_ud_get_stats(const struct ipoib_dev *dev,
 			struct ipoib_ud_stats *stats);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * QPs of the driver's own
+ */
+#ifndef IPOIB_VERBS_H
+#define IPOIB_VERBS_H
+
+#include <linux/types.h>
+
+struct ipoib_dev;
+
+void ipoib_verbs_limit_segs(struct ipoib_dev *dev, bool connected);
+
+#endif /* IPOIB_VERBS_H */
