@@ -55,6 +55,7 @@ struct ibds_segment {
  * @sqpn: source QP
  * @qkey: Q_Key
  * @psn: for the mirror only
+ * @stamp: count of ibds_phc_count() when it crossed the wire, 0: not read
  */
 struct ibds_dgram {
 	struct ibds_port *from;
@@ -78,6 +79,7 @@ struct ibds_dgram {
 	u32 sqpn;
 	u32 qkey;
 	u32 psn;
+	u64 stamp;
 };
 
 bool ibds_fill_pieces(u8 *dst, const struct ibds_dgram *d);

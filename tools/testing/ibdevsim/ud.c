@@ -268,7 +268,10 @@ static void ibds_ud_spread(struct ibds_port *to, u32 qpn,
 		meta->hash = hash;
 		meta->hashed = hashed;
 		meta->qpn = qpn;
-		meta->stamp = READ_ONCE(rss->stamp) ? ibds_phc_count() : 0;
+		meta->stamp = 0;
+		/* It crosses the wire once: both ends look at the same moment. */
+		if (READ_ONCE(rss->stamp))
+			meta->stamp = d->stamp ?: ibds_phc_count();
 		ibds_ud_accept(to, ring, d, pkey_index);
 	}
 	spin_unlock(&ring->lock);
@@ -586,8 +589,10 @@ static noinline bool ibds_ud_channel(const struct ibds_qp *qp,
 	    ah->port_num != qp->port->num)
 		return false;
 	d->csum_v6 = wr->wr.send_flags & IBDS_SEND_CSUM_V6;
-	if (wr->wr.send_flags & IBDS_SEND_STAMP)
-		WRITE_ONCE(qp->stamps[wr->wr.wr_id], ibds_phc_count());
+	if (wr->wr.send_flags & IBDS_SEND_STAMP) {
+		d->stamp = ibds_phc_count();
+		WRITE_ONCE(qp->stamps[wr->wr.wr_id], d->stamp);
+	}
 	return true;
 }
 
