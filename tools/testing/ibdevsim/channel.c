@@ -9,6 +9,7 @@
  * child interfaces only send; the port's own interface receives for them.
  */
 #include <linux/slab.h>
+#include <net/netdev_lock.h>
 
 #include "channel.h"
 #include "ring.h"
@@ -220,15 +221,17 @@ static void ibds_channels_start(struct ibds_nif *nif,
 {
 	u32 i;
 
+	netdev_lock_ops_to_full(nif->netdev);
 	for (i = 0; i < num; i++) {
-		netif_napi_add(nif->netdev, &channels[i].napi,
-			       ibds_channel_poll);
-		napi_enable(&channels[i].napi);
+		netif_napi_add_locked(nif->netdev, &channels[i].napi,
+				      ibds_channel_poll);
+		napi_enable_locked(&channels[i].napi);
 		/* It arms the CQs. */
 		local_bh_disable();
 		napi_schedule(&channels[i].napi);
 		local_bh_enable();
 	}
+	netdev_unlock_full_to_ops(nif->netdev);
 	nif->num = num;
 	nif->num_rx = min(nif->wanted_rx, num);
 	/* Senders see all of it. */
@@ -243,7 +246,7 @@ static void ibds_channels_start(struct ibds_nif *nif,
 
 /**
  * ibds_channels_open - open the channels of an interface
- * @nif: interface, locked; nothing is done if they are open
+ * @nif: interface, locked, as its operations are; nothing is done if they are open
  *
  * Context: process.
  * Return: 0 or -errno.
@@ -294,10 +297,12 @@ void ibds_channels_close(struct ibds_nif *nif)
 	netif_tx_disable(nif->netdev);
 	for (i = 0; i < nif->num_rx; i++)
 		RCU_INIT_POINTER(nif->rss->ring[i], NULL);
+	netdev_lock_ops_to_full(nif->netdev);
 	for (i = 0; i < nif->num; i++) {
-		napi_disable(&channels[i].napi);
-		netif_napi_del(&channels[i].napi);
+		napi_disable_locked(&channels[i].napi);
+		netif_napi_del_locked(&channels[i].napi);
 	}
+	netdev_unlock_full_to_ops(nif->netdev);
 	ibds_channels_free(nif, channels, nif->num);
 }
 

@@ -19,11 +19,13 @@
  *     than for receiving, and no offloads.
  *
  * IPoIB may open and stop an interface without rtnl, and stop it twice; up and down
- * are serialized by nif->lock.
+ * are serialized by nif->lock.  As of 6.15, own ones want the lock of the net_device's
+ * operations for that, as mlx5's.
  */
 #include <linux/if_infiniband.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
+#include <net/netdev_lock.h>
 
 #include "channel.h"
 #include "mcast.h"
@@ -303,10 +305,12 @@ static void ibds_nif_restart(struct work_struct *work)
 		schedule_delayed_work(&nif->restart, msecs_to_jiffies(10));
 		return;
 	}
+	netdev_lock_ops(nif->netdev);
 	mutex_lock(&nif->lock);
 	if (ibds_channels_reopen(nif))
 		schedule_delayed_work(&nif->restart, HZ);
 	mutex_unlock(&nif->lock);
+	netdev_unlock_ops(nif->netdev);
 	rtnl_unlock();
 }
 
@@ -369,9 +373,22 @@ static void ibds_own_stats64(struct net_device *netdev,
 		ibds_nif_add_stats(&nif->stats[i], stats);
 }
 
-static int ibds_own_set_stamps(struct ibds_nif *nif,
-			       const struct hwtstamp_config *config)
+static int ibds_own_get_stamps(struct net_device *netdev,
+			       struct kernel_hwtstamp_config *config)
 {
+	const struct ibds_nif *nif = ibds_nif(netdev);
+
+	config->tx_type = nif->tstamp.tx_type;
+	config->rx_filter = nif->tstamp.rx_filter;
+	return 0;
+}
+
+static int ibds_own_set_stamps(struct net_device *netdev,
+			       struct kernel_hwtstamp_config *config,
+			       struct netlink_ext_ack *extack)
+{
+	struct ibds_nif *nif = ibds_nif(netdev);
+
 	if (config->tx_type != HWTSTAMP_TX_OFF &&
 	    config->tx_type != HWTSTAMP_TX_ON)
 		return -ERANGE;
@@ -382,27 +399,9 @@ static int ibds_own_set_stamps(struct ibds_nif *nif,
 	/* It is all or nothing. */
 	nif->tstamp.rx_filter = config->rx_filter ? HWTSTAMP_FILTER_ALL :
 						    HWTSTAMP_FILTER_NONE;
+	config->rx_filter = nif->tstamp.rx_filter;
 	ibds_nif_update_stamps(nif->main);
 	return 0;
-}
-
-static int ibds_own_ioctl(struct net_device *netdev, struct ifreq *ifr, int cmd)
-{
-	struct ibds_nif *nif = ibds_nif(netdev);
-	struct hwtstamp_config config;
-	int err;
-
-	if (cmd != SIOCSHWTSTAMP && cmd != SIOCGHWTSTAMP)
-		return -EOPNOTSUPP;
-	if (cmd == SIOCSHWTSTAMP) {
-		if (copy_from_user(&config, ifr->ifr_data, sizeof(config)))
-			return -EFAULT;
-		err = ibds_own_set_stamps(nif, &config);
-		if (err)
-			return err;
-	}
-	return copy_to_user(ifr->ifr_data, &nif->tstamp, sizeof(nif->tstamp)) ?
-	       -EFAULT : 0;
 }
 
 static const struct net_device_ops ibds_own_ops = {
@@ -412,7 +411,8 @@ static const struct net_device_ops ibds_own_ops = {
 	.ndo_stop = ibds_own_stop,
 	.ndo_change_mtu = ibds_own_change_mtu,
 	.ndo_get_stats64 = ibds_own_stats64,
-	.ndo_eth_ioctl = ibds_own_ioctl,
+	.ndo_hwtstamp_get = ibds_own_get_stamps,
+	.ndo_hwtstamp_set = ibds_own_set_stamps,
 };
 
 static const struct net_device_ops ibds_ud_ops = {
@@ -645,6 +645,8 @@ static void ibds_own_setup(struct ibds_nif *nif, struct net_device *netdev)
 	netdev->max_mtu = caps->mtu - IBDS_IPOIB_HLEN;
 	netdev->mtu = netdev->max_mtu;
 	netdev->netdev_ops = &ibds_own_ops;
+	netdev->request_ops_lock = true;
+	netdev_lockdep_set_classes(netdev);
 	ibds_nethtool_set(netdev, nif->main == nif);
 	netif_set_real_num_tx_queues(netdev, nif->wanted);
 	netif_set_real_num_rx_queues(netdev, min(nif->wanted,

@@ -327,6 +327,7 @@ static int ibds_nethtool_link_ksettings(struct net_device *netdev,
 static const struct ethtool_ops ibds_main_ethtool_ops = {
 	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS |
 				     ETHTOOL_COALESCE_RX_MAX_FRAMES,
+	.op_needs_rtnl = ETHTOOL_OP_NEEDS_RTNL_SCHANNELS,
 	.get_drvinfo = ibds_nethtool_drvinfo,
 	.get_strings = ibds_nethtool_strings,
 	.get_sset_count = ibds_nethtool_sset_count,
