@@ -56,13 +56,13 @@ def recovers(pair, *faults):
     for fault, value in faults:
         stream = Stream(pair.a, pair.b, rate=4 * MIB)
         pair.a.port.fault(fault, value)
-        stream.wait_progress(20)
+        stream.wait_progress(limit=20)
         stream.finish(40)
     stream = Stream(pair.a, pair.b, rate=4 * MIB)
     lift = pair.a.port.fault("wedged", 1)
     hold(1)
     lift.exec()
-    stream.wait_progress(30)
+    stream.wait_progress(limit=30)
     stream.finish(60)
 
 
@@ -154,7 +154,12 @@ def with_option(pair, option, value):
         with server.accept()[0] as back:
             back.settimeout(slow(3))
             ksft_eq(pump(out, back, MIB), MIB, "without the option")
-            out.setsockopt(socket.IPPROTO_IPV6, option, value)
+            try:
+                out.setsockopt(socket.IPPROTO_IPV6, option, value)
+            except OSError as error:
+                if (option, error.errno) == (IPV6_RTHDR, errno.EINVAL):
+                    raise Skip("no Mobile IPv6 in this kernel") from error
+                raise
             return pump(out, back, MIB)
 
 
@@ -260,7 +265,7 @@ def test_channels():
                  "-G rx 1024 tx 512", "-G rx 512"):
         pair.a.ethtool(what)
         for stream in streams:
-            stream.wait_progress(20)
+            stream.wait_progress(limit=20)
     for stream in streams:
         stream.finish(60)
     ksft_ne(pair.a.ethtool("-G rx 1", fail=False).ret, 0)
