@@ -41,7 +41,7 @@ ib_ipoib-y := ipoib_main.o ipoib_netdev.o ipoib_settings.o ipoib_dev.o \
 	      ipoib_group.o ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
 	      ipoib_pmtu.o ipoib_skb.o ipoib_sysfs.o ipoib_ethtool.o \
 	      ipoib_proto.o ipoib_rules.o ipoib_fit.o ipoib_why.o \
-	      ipoib_msg.o ipoib_genl.o ipoib_verbs.o
+	      ipoib_msg.o ipoib_genl.o ipoib_verbs.o ipoib_enhanced.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_CM) += ipoib_link.o ipoib_rc.o \
 	ipoib_cm_port.o ipoib_cm_peers.o ipoib_conn.o ipoib_cm.o
 ib_ipoib-$(CONFIG_INFINIBAND_IPOIB_DEBUG) += ipoib_fs.o

@@ -23,6 +23,7 @@ struct dentry;
 struct ib_sa_client;
 struct ipoib_cm;
 struct ipoib_engine;
+struct ipoib_enhanced;
 struct ipoib_mcasts;
 struct ipoib_neighs;
 struct ipoib_pmtu;
@@ -60,9 +61,10 @@ extern unsigned int ipoib_recvq_size;
  * @pkey: P_Key, full membership bit set
  * @by_sysfs: created by create_child, so delete_child may delete it
  * @engine: what carries its datagrams
+ * @enhanced: the HCA's own interface below it, or NULL
  * @txqs: transmit queues, @num_txqs of them, each with a QP; that of the first
  *	also receives
- * @num_txqs: at least one (port lock to write)
+ * @num_txqs: at least one with the verbs engine (port lock to write)
  * @max_txqs: most of them
  * @running: the interface is up and the stack's queues may be woken; copy of
  *	@state for the hot path, set by ipoib_dev_move()
@@ -71,7 +73,7 @@ extern unsigned int ipoib_recvq_size;
  * @lid: own LID, to recognise own multicast that is looped back
  * @qkey: Q_Key of the link, from the broadcast group
  * @pkey_index: index of @pkey in the port's table
- * @ud: state of the datagram QPs
+ * @ud: state of the datagram QPs, NULL if there are none
  * @neigh: neighbours
  * @mcast: multicast groups
  * @lock: mutex; serializes open, stop, commands and events
@@ -79,6 +81,7 @@ extern unsigned int ipoib_recvq_size;
  * @port_up: the port is active
  * @events: bits of enum ipoib_event, to be handled by @work
  * @work: handles events
+ * @deferred: events that @link_work is to handle, as they need rtnl (@lock)
  * @again: events that could not be handled and are to be retried (@lock)
  * @again_at: when to retry them, in jiffies (@lock)
  * @failures: retries scheduled in a row (@lock)
@@ -109,6 +112,7 @@ struct ipoib_dev {
 	bool by_sysfs;
 
 	const struct ipoib_engine *engine;
+	struct ipoib_enhanced *enhanced;
 	struct ipoib_txq *txqs[IPOIB_MAX_TXQS];
 	u32 num_txqs;
 	u32 max_txqs;
@@ -128,6 +132,7 @@ struct ipoib_dev {
 	bool port_up;
 	unsigned long events;
 	struct delayed_work work;
+	unsigned long deferred;
 	unsigned long again;
 	unsigned long again_at;
 	u32 failures;
@@ -151,6 +156,7 @@ struct ipoib_dev {
 	struct dentry *debugfs[4];
 };
 
+/* An HCA's own interface has private data of its own, which begin so. */
 static inline struct ipoib_dev *ipoib_priv(const struct net_device *ndev)
 {
 	const struct rdma_netdev *rn = netdev_priv(ndev);

@@ -11,7 +11,8 @@
  *
  * Events from elsewhere (the HCA, a join that succeeded, a QP that failed) come
  * as bits of enum ipoib_event and are handled by a work item of the interface.
- * If that fails for now, it is retried later (ipoib_dev.again).
+ * If that fails for now, it is retried later (ipoib_dev.again).  Where the engine
+ * needs rtnl to be brought up and down, link_work does that (ipoib_dev.deferred).
  *
  * Locks: ipoib_dev.lock for all of it; link_work takes rtnl first.
  */
@@ -20,6 +21,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
+#include <net/netdev_lock.h>
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
@@ -212,6 +214,8 @@ static bool ipoib_dev_carrier_on(struct ipoib_dev *dev)
 	on = ipoib_dev_is_up(dev) && dev->port_up && ipoib_mcast_is_up(dev);
 	if (on)
 		netif_carrier_on(dev->ndev);
+	else if (!dev->port_up)
+		netif_carrier_off(dev->ndev);
 	ipoib_why_update(dev);
 	mutex_unlock(&dev->lock);
 	return on;
@@ -250,48 +254,66 @@ static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
 }
 
 /**
- * ipoib_dev_sync_link - bring what the stack sees in line with the fabric
+ * ipoib_dev_sync_addr - bring an interface's address in line with its GID and QP
  * @dev: interface that is registered
  *
  * Context: rtnl.
  */
-void ipoib_dev_sync_link(struct ipoib_dev *dev)
+void ipoib_dev_sync_addr(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
 	u8 addr[INFINIBAND_ALEN];
+
+	ASSERT_RTNL();
+	ipoib_dev_fill_addr(dev, addr);
+	if (!memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN))
+		return;
+	dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
+	call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
+}
+
+/* The stack's MTU; an HCA's own interface may want memory for another one. */
+static void ipoib_dev_sync_mtu(struct ipoib_dev *dev, u32 mtu)
+{
+	int ret;
+
+	dev->setting_mtu = true;
+	ret = dev_set_mtu(dev->ndev, mtu);
+	dev->setting_mtu = false;
+	if (!ret)
+		return;
+	net_ratelimited_function(netdev_warn, dev->ndev,
+				 "can't set the MTU to %u: %pe\n", mtu,
+				 ERR_PTR(ret));
+	mutex_lock(&dev->lock);
+	ipoib_dev_try_again(dev, IPOIB_EV_LINK);
+	mutex_unlock(&dev->lock);
+}
+
+/**
+ * ipoib_dev_sync_link - bring what the stack sees in line with the fabric
+ * @dev: interface that is registered
+ *
+ * Context: rtnl; takes the lock of the net_device's operations, if it has one.
+ */
+void ipoib_dev_sync_link(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	bool on;
 	u32 mtu;
 
 	ASSERT_RTNL();
 	ipoib_dev_sync_broadcast(dev);
-	ipoib_dev_fill_addr(dev, addr);
-	if (memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN)) {
-		dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
-		call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
-	}
+	ipoib_dev_sync_addr(dev);
 	mtu = ipoib_dev_mtu(dev);
-	if (mtu != ndev->mtu) {
-		dev->setting_mtu = true;
-		if (dev_set_mtu(ndev, mtu))
-			netdev_warn(ndev, "can't set the MTU to %u\n", mtu);
-		dev->setting_mtu = false;
-	}
-	if (ipoib_dev_carrier_on(dev) && xchg(&dev->announce, false))
+	if (mtu != ndev->mtu)
+		ipoib_dev_sync_mtu(dev, mtu);
+	/* HCAs turn the carrier off and on again with that lock held. */
+	netdev_lock_ops(ndev);
+	on = ipoib_dev_carrier_on(dev);
+	netdev_unlock_ops(ndev);
+	if (on && xchg(&dev->announce, false))
 		__netdev_notify_peers(ndev);
-}
-
-static void ipoib_dev_link_work(struct work_struct *work)
-{
-	struct ipoib_dev *dev =
-		container_of(work, struct ipoib_dev, link_work);
-	unsigned int noio = memalloc_noio_save();
-	struct net_device *ndev = dev->ndev;
-
-	rtnl_lock();
-	if (ndev->reg_state == NETREG_REGISTERED)
-		ipoib_dev_sync_link(dev);
-	rtnl_unlock();
-	dev_put(ndev);
-	memalloc_noio_restore(noio);
 }
 
 /* ---- up and down -------------------------------------------------------- */
@@ -337,7 +359,6 @@ static void ipoib_dev_down(struct ipoib_dev *dev)
 	if (dev->connected)
 		ipoib_cm_stop(dev);
 	dev->engine->stop(dev);
-	WRITE_ONCE(dev->mcast_mtu, 0);
 }
 
 static int ipoib_dev_start_qps(struct ipoib_dev *dev)
@@ -486,6 +507,8 @@ void ipoib_dev_close(struct ipoib_dev *dev)
 	ipoib_dev_stop_begin(dev);
 	mutex_lock(&dev->lock);
 	ipoib_dev_down(dev);
+	/* A restart keeps it: until the group is joined again the MTU stays. */
+	WRITE_ONCE(dev->mcast_mtu, 0);
 	ipoib_dev_move(dev, IPOIB_DEV_CLOSED);
 	dev->engine->close(dev);
 	ipoib_port_opened(dev->port, -1);
@@ -603,8 +626,12 @@ void ipoib_dev_refresh(struct ipoib_dev *dev)
 static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 {
 	ipoib_dev_refresh(dev);
-	if (!dev->port_up)
+	if (!dev->port_up) {
 		ipoib_dev_carrier_off(dev);
+		/* Engines may turn it off and on again, under rtnl. */
+		if (dev->engine->rtnl)
+			ipoib_dev_queue_link_work(dev);
+	}
 	if (!dev->port_up || !ipoib_dev_is_up(dev))
 		return;
 	if (rejoin)
@@ -663,6 +690,33 @@ static void ipoib_dev_handle(struct ipoib_dev *dev, unsigned long bits)
 		ipoib_dev_queue_link_work(dev);
 }
 
+/* Leave to link_work what needs rtnl; the events that don't. */
+static unsigned long ipoib_dev_defer(struct ipoib_dev *dev, unsigned long bits)
+{
+	const unsigned long up_down = BIT(IPOIB_EV_PKEY) |
+				      BIT(IPOIB_EV_SQ_ERROR) |
+				      BIT(IPOIB_EV_RESTART) |
+				      BIT(IPOIB_EV_START);
+
+	lockdep_assert_held(&dev->lock);
+	if (!dev->engine->rtnl || !(bits & up_down))
+		return bits;
+	dev->deferred |= bits & up_down;
+	ipoib_dev_queue_link_work(dev);
+	return bits & ~up_down;
+}
+
+static void ipoib_dev_handle_all(struct ipoib_dev *dev, unsigned long bits)
+{
+	lockdep_assert_held(&dev->lock);
+	ipoib_dev_handle(dev, bits);
+	ipoib_why_update(dev);
+	if (dev->again)
+		ipoib_dev_schedule(dev);
+	else if (!dev->deferred)
+		dev->failures = 0;
+}
+
 static void ipoib_dev_work(struct work_struct *work)
 {
 	struct ipoib_dev *dev = container_of(work, struct ipoib_dev, work.work);
@@ -671,13 +725,40 @@ static void ipoib_dev_work(struct work_struct *work)
 
 	mutex_lock(&dev->lock);
 	bits |= ipoib_dev_take_again(dev);
-	ipoib_dev_handle(dev, bits);
-	ipoib_why_update(dev);
-	if (dev->again)
-		ipoib_dev_schedule(dev);
-	else
-		dev->failures = 0;
+	ipoib_dev_handle_all(dev, ipoib_dev_defer(dev, bits));
 	mutex_unlock(&dev->lock);
+	memalloc_noio_restore(noio);
+}
+
+static void ipoib_dev_handle_deferred(struct ipoib_dev *dev)
+{
+	unsigned long bits;
+
+	ASSERT_RTNL();
+	netdev_lock_ops(dev->ndev);
+	mutex_lock(&dev->lock);
+	bits = dev->deferred;
+	dev->deferred = 0;
+	if (bits)
+		ipoib_dev_handle_all(dev, bits);
+	mutex_unlock(&dev->lock);
+	netdev_unlock_ops(dev->ndev);
+}
+
+static void ipoib_dev_link_work(struct work_struct *work)
+{
+	struct ipoib_dev *dev =
+		container_of(work, struct ipoib_dev, link_work);
+	unsigned int noio = memalloc_noio_save();
+	struct net_device *ndev = dev->ndev;
+
+	rtnl_lock();
+	if (ndev->reg_state == NETREG_REGISTERED) {
+		ipoib_dev_handle_deferred(dev);
+		ipoib_dev_sync_link(dev);
+	}
+	rtnl_unlock();
+	dev_put(ndev);
 	memalloc_noio_restore(noio);
 }
 

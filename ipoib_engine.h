@@ -2,7 +2,9 @@
 /*
  * Engines: what carries the datagrams of an interface
  *
- * QPs of the driver's own (ipoib_verbs.c).  No other file asks which it is.
+ * Either QPs of the driver's own (ipoib_verbs.c), or an interface that the HCA
+ * has for this (ipoib_enhanced.c).  What is set up differs, and so do the
+ * operations of the net_device; then no other file asks which it is.
  */
 #ifndef IPOIB_ENGINE_H
 #define IPOIB_ENGINE_H
@@ -21,6 +23,7 @@ struct ipoib_ud_group;
  *
  * @name: for the log and for users
  * @connected: it can carry connections beside datagrams
+ * @rtnl: its @start and @stop need rtnl
  * @create: ndo_init: create QPs; ipoib_dev.qpn is known afterwards.  0 or -errno.
  *	Context: rtnl, ipoib_dev.lock not held
  * @destroy: ndo_uninit: undo it.  Context: as @create
@@ -45,6 +48,7 @@ struct ipoib_ud_group;
 struct ipoib_engine {
 	const char *name;
 	bool connected;
+	bool rtnl;
 	int (*create)(struct ipoib_dev *dev);
 	void (*destroy)(struct ipoib_dev *dev);
 	void (*exit)(struct ipoib_dev *dev);
@@ -63,5 +67,6 @@ struct ipoib_engine {
 };
 
 extern const struct ipoib_engine ipoib_verbs_engine;
+extern const struct ipoib_engine ipoib_enhanced_engine;
 
 #endif /* IPOIB_ENGINE_H */

@@ -10,6 +10,7 @@
 #include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_count.h"
+#include "ipoib_enhanced.h"
 #include "ipoib_ethtool.h"
 #include "ipoib_multicast.h"
 #include "ipoib_neigh.h"
@@ -176,18 +177,16 @@ static u64 *ipoib_get_txq_stats(const struct ipoib_txq *txq, u64 *data)
 	return data;
 }
 
-static void ipoib_get_ethtool_stats(struct net_device *ndev,
-				    struct ethtool_stats *unused, u64 *data)
+/* Those of the first names */
+static u64 *ipoib_get_base_values(struct net_device *ndev, u64 restarts,
+				  u64 *data)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
-	const struct ipoib_port *port = dev->port;
 	struct ipoib_neigh_stats neighs;
 	struct ipoib_mcast_stats mcast;
 	struct ipoib_path_stats paths;
 	struct rtnl_link_stats64 s;
-	struct ipoib_ud_stats ud;
 	const u64 *first = data;
-	u32 i;
 
 	dev_get_stats(ndev, &s);
 	*data++ = s.rx_packets;
@@ -199,7 +198,7 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = s.tx_dropped;
 	*data++ = s.multicast;
 	*data++ = s.rx_errors;
-	ipoib_paths_get_stats(port, &paths);
+	ipoib_paths_get_stats(dev->port, &paths);
 	*data++ = paths.queries;
 	*data++ = paths.failures;
 	*data++ = paths.dropped;
@@ -213,10 +212,22 @@ static void ipoib_get_ethtool_stats(struct net_device *ndev,
 	*data++ = mcast.joins;
 	*data++ = mcast.join_failures;
 	*data++ = mcast.dropped;
-	ipoib_ud_get_stats(dev, &ud);
-	*data++ = ud.restarts;
+	*data++ = restarts;
 	*data++ = mcast.limited;
 	WARN_ON_ONCE(data - first != ARRAY_SIZE(ipoib_stat_names));
+	return data;
+}
+
+static void ipoib_get_ethtool_stats(struct net_device *ndev,
+				    struct ethtool_stats *unused, u64 *data)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	const struct ipoib_port *port = dev->port;
+	struct ipoib_ud_stats ud;
+	u32 i;
+
+	ipoib_ud_get_stats(dev, &ud);
+	data = ipoib_get_base_values(ndev, ud.restarts, data);
 	ipoib_cm_get_stats(dev, data);
 	data += IPOIB_CM_STATS;
 	for (i = 0; i < port->num_channels; i++) {
@@ -453,4 +464,35 @@ const struct ethtool_ops ipoib_ethtool_ops = {
 	.get_ts_info		= ethtool_op_get_ts_info,
 	.get_priv_flags		= ipoib_get_priv_flags,
 	.set_priv_flags		= ipoib_set_priv_flags,
+};
+
+/* ---- above an HCA's own interface that has no operations for this ---------- */
+
+static int ipoib_enhanced_get_sset_count(struct net_device *ndev, int set)
+{
+	return set == ETH_SS_STATS ? ARRAY_SIZE(ipoib_stat_names) : -EOPNOTSUPP;
+}
+
+static void ipoib_enhanced_get_strings(struct net_device *ndev, u32 set,
+				       u8 *data)
+{
+	if (set == ETH_SS_STATS)
+		memcpy(data, ipoib_stat_names, sizeof(ipoib_stat_names));
+}
+
+static void ipoib_enhanced_get_ethtool_stats(struct net_device *ndev,
+					     struct ethtool_stats *unused,
+					     u64 *data)
+{
+	ipoib_get_base_values(ndev, ipoib_priv(ndev)->enhanced->restarts, data);
+}
+
+const struct ethtool_ops ipoib_enhanced_ethtool_ops = {
+	.get_drvinfo		= ipoib_get_drvinfo,
+	.get_link		= ethtool_op_get_link,
+	.get_link_ksettings	= ipoib_get_link_ksettings,
+	.get_link_ext_state	= ipoib_get_link_ext_state,
+	.get_sset_count		= ipoib_enhanced_get_sset_count,
+	.get_strings		= ipoib_enhanced_get_strings,
+	.get_ethtool_stats	= ipoib_enhanced_get_ethtool_stats,
 };

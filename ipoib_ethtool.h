@@ -9,6 +9,7 @@ struct ethtool_ops;
 struct netdev_stat_ops;
 
 extern const struct ethtool_ops ipoib_ethtool_ops;
+extern const struct ethtool_ops ipoib_enhanced_ethtool_ops;
 extern const struct netdev_stat_ops ipoib_stat_ops;
 
 #endif /* IPOIB_ETHTOOL_H */

@@ -25,6 +25,7 @@ struct ipoib_rxq;
  * @csum: the HCA computes checksums of TCP and UDP over IPv4
  * @lso: the HCA cuts TCP over IPv4
  * @segs: most segments of a packet that the driver cuts
+ * @fixed: the number of the first QP must stay, and it sends nothing
  * @restarts: times the QPs were rebuilt
  * @gone: counts of packets sent by removed queues (rtnl)
  * @gone_stops: how often removed queues were full (rtnl)
@@ -39,6 +40,7 @@ struct ipoib_ud {
 	bool csum;
 	bool lso;
 	u32 segs;
+	bool fixed;
 	u64 restarts;
 	struct ipoib_count gone;
 	u64 gone_stops;

@@ -10,6 +10,7 @@
  *
  *	rtnl
  *	ipoib_dev.lock		state, commands and events of an interface
+ *	ipoib_enhanced.lock	state of the HCA's interface, attachments
  *	ipoib_ud.lock		state of the QP, multicast attachments
  *	ipoib_cm.run		setup and teardown of connections (not with
  *				ipoib_ud.lock)
@@ -22,7 +23,7 @@
  *	ipoib_cm.lock		connections of an interface
  *	ipoib_ahs.lock		address handles waiting to be destroyed
  *
- * The first six are mutexes, the rest spinlocks taken with BHs disabled.
+ * The first seven are mutexes, the rest spinlocks taken with BHs disabled.
  *
  * Packets wait for paths, groups, connections and links, and writeback (NFS,
  * swap) may wait for these packets.  So the code that sets those up, work on
@@ -47,6 +48,8 @@
 #include "ipoib_channel.h"
 #include "ipoib_debug.h"
 #include "ipoib_dev.h"
+#include "ipoib_enhanced.h"
+#include "ipoib_ethtool.h"
 #include "ipoib_fs.h"
 #include "ipoib_genl.h"
 #include "ipoib_netdev.h"
@@ -67,6 +70,10 @@ MODULE_PARM_DESC(send_queue_size, "Send queue size in packets (64-8192)");
 unsigned int ipoib_recvq_size __read_mostly = 256;
 module_param_named(recv_queue_size, ipoib_recvq_size, uint, 0444);
 MODULE_PARM_DESC(recv_queue_size, "Receive queue size in buffers (2-8192)");
+
+static int ipoib_use_enhanced = 1;
+module_param_named(ipoib_enhanced, ipoib_use_enhanced, int, 0444);
+MODULE_PARM_DESC(ipoib_enhanced, "Use an HCA's own interface if it has one (default 1)");
 
 #if IS_ENABLED(CONFIG_INFINIBAND_IPOIB_DEBUG)
 int ipoib_debug_level;
@@ -138,36 +145,85 @@ struct ipoib_ca {
 
 static struct ib_client ipoib_client;
 
-/* Create the port's own interface; on error the port has to be destroyed. */
-static int ipoib_add_parent(struct ipoib_port *port)
+static int ipoib_register_parent(struct ipoib_port *port, u16 pkey)
 {
 	struct net_device *ndev;
+	int ret;
+
+	ndev = ipoib_netdev_alloc(port, "ib%d", NET_NAME_ENUM,
+				  ipoib_port_spread(port, IPOIB_MAX_TXQS),
+				  ipoib_channels_fit(port),
+				  ipoib_link_ops.setup);
+	if (IS_ERR(ndev))
+		return PTR_ERR(ndev);
+	port->parent = ndev;
+	/* Only for the parent: to the stack, children are virtual. */
+	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
+	ndev->rtnl_link_ops = &ipoib_link_ops;
+	if (port->enhanced)
+		ndev->ethtool_ops = &ipoib_enhanced_ethtool_ops;
+	ret = ipoib_netdev_prepare(ndev, port, pkey);
+	if (!ret && !port->enhanced)
+		ret = ipoib_channels_create(port, ndev->num_rx_queues);
+	return ret ?: register_netdev(ndev);
+}
+
+/* Undo what ipoib_register_parent() did before it failed. */
+static void ipoib_drop_parent(struct ipoib_port *port)
+{
+	if (!port->parent)
+		return;
+	ipoib_netdev_release(port->parent);
+	ipoib_channels_destroy(port);
+	free_netdev(port->parent);
+	port->parent = NULL;
+}
+
+/* May the HCA's own interface be used?  Say so, and why. */
+static bool ipoib_choose_enhanced(struct ipoib_port *port)
+{
+	int ret = ipoib_enhanced_ask(port->ca, port->num, ipoib_use_enhanced);
+
+	if (ret == -EOPNOTSUPP)
+		return false;
+	if (!ipoib_use_enhanced)
+		dev_info(&port->ca->dev,
+			 "port %u: not using the HCA's own interface: ipoib_enhanced=0\n",
+			 port->num);
+	else if (ret)
+		dev_warn(&port->ca->dev,
+			 "port %u: can't use the HCA's own interface: %pe\n",
+			 port->num, ERR_PTR(ret));
+	return !ret && ipoib_use_enhanced;
+}
+
+/*
+ * Create the port's own interface; on error the port has to be destroyed.  If it
+ * can't be the HCA's own, it is one by verbs: another net_device, as the HCA has
+ * changed the first.
+ */
+static int ipoib_add_parent(struct ipoib_port *port)
+{
 	u16 pkey;
 	int ret;
 
 	ret = ib_query_pkey(port->ca, port->num, 0, &pkey);
 	if (ret)
 		return ret;
-	ndev = alloc_netdev_mqs(sizeof(struct rdma_netdev), "ib%d", NET_NAME_ENUM,
-				ipoib_link_ops.setup,
-				ipoib_port_spread(port, IPOIB_MAX_TXQS),
-				ipoib_channels_fit(port));
-	if (!ndev)
-		return -ENOMEM;
-	port->parent = ndev;
-	/* Only for the parent: to the stack, children are virtual. */
-	SET_NETDEV_DEV(ndev, port->ca->dev.parent);
-	ndev->rtnl_link_ops = &ipoib_link_ops;
-	ret = ipoib_netdev_prepare(ndev, port, ipoib_pkey_full(pkey));
-	ret = ret ?: ipoib_channels_create(port, ndev->num_rx_queues);
-	return ret ?: register_netdev(ndev);
-}
-
-/* Undo what ipoib_add_parent() did before it failed. */
-static void ipoib_drop_parent(struct ipoib_port *port)
-{
-	if (port->parent)
-		ipoib_netdev_release(port->parent);
+	pkey = ipoib_pkey_full(pkey);
+	port->enhanced = ipoib_choose_enhanced(port);
+	ret = ipoib_register_parent(port, pkey);
+	if (!ret || !port->enhanced) {
+		if (port->enhanced)
+			netdev_info(port->parent, "using the HCA's own interface\n");
+		return ret;
+	}
+	dev_warn(&port->ca->dev,
+		 "port %u: can't use the HCA's own interface: %pe\n",
+		 port->num, ERR_PTR(ret));
+	ipoib_drop_parent(port);
+	port->enhanced = false;
+	return ipoib_register_parent(port, pkey);
 }
 
 static struct ipoib_port *ipoib_add_port(struct ib_device *ca, u32 num)

@@ -11,6 +11,7 @@
 #include <net/gso.h>
 #include <net/pkt_sched.h>
 #include <net/rtnetlink.h>
+#include <net/netdev_lock.h>
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
@@ -19,6 +20,7 @@
 #include "ipoib_debug.h"
 #include "ipoib_dev.h"
 #include "ipoib_engine.h"
+#include "ipoib_enhanced.h"
 #include "ipoib_fit.h"
 #include "ipoib_ib.h"
 #include "ipoib_multicast.h"
@@ -161,6 +163,28 @@ static netdev_tx_t ipoib_start_xmit(struct sk_buff *skb,
 	return NETDEV_TX_OK;
 }
 
+/* On an HCA's own interface, which has queues and counters of its own. */
+static netdev_tx_t ipoib_enhanced_xmit(struct sk_buff *skb,
+				       struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	u32 index = skb_get_queue_mapping(skb);
+	struct ipoib_dest dest;
+
+	/* A filter may say any number. */
+	if (unlikely(index >= ndev->real_num_tx_queues)) {
+		ipoib_drop(ndev, skb, SKB_DROP_REASON_DEV_READY);
+		return NETDEV_TX_OK;
+	}
+	/* BHs disabled by the TX lock don't satisfy rhashtable_lookup(). */
+	rcu_read_lock();
+	if (likely(ipoib_lookup(dev, ipoib_enhanced_last(dev, index), skb,
+				&dest)))
+		ipoib_enhanced_send(dev, skb, dest.ah, dest.qpn);
+	rcu_read_unlock();
+	return NETDEV_TX_OK;
+}
+
 /* ---- header ------------------------------------------------------------ */
 
 static int ipoib_header_create(struct sk_buff *skb, struct net_device *ndev,
@@ -293,7 +317,10 @@ static void ipoib_children_open(struct ipoib_port *port)
 						 port->parent->name);
 }
 
-/* Take the children down with their parent; their waits overlap. */
+/*
+ * Take the children down with their parent.  Their waits overlap, except of those
+ * whose operations have a lock of their own, which must not all be held at once.
+ */
 static void ipoib_children_close(struct ipoib_port *port)
 {
 	struct ipoib_dev *dev;
@@ -302,10 +329,14 @@ static void ipoib_children_close(struct ipoib_port *port)
 	ASSERT_RTNL();
 	/* One that is no longer running is already being closed. */
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		if (ipoib_is_child(dev) && netif_running(dev->ndev)) {
-			ipoib_dev_stop_begin(dev);
-			list_add_tail(&dev->ndev->close_list, &list);
+		if (!ipoib_is_child(dev) || !netif_running(dev->ndev))
+			continue;
+		if (netdev_need_ops_lock(dev->ndev)) {
+			dev_close(dev->ndev);
+			continue;
 		}
+		ipoib_dev_stop_begin(dev);
+		list_add_tail(&dev->ndev->close_list, &list);
 	}
 	netif_close_many(&list, true);
 }
@@ -337,11 +368,13 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 {
 	struct ipoib_dev *dev = ipoib_priv(ndev);
 	u32 old = dev->admin_mtu;
-	int ret;
+	int ret = 0;
 
 	if (!dev->setting_mtu)
 		dev->admin_mtu = mtu;
-	ret = dev->engine->set_mtu(dev, ipoib_dev_mtu(dev));
+	/* What it has already may cost an HCA all its buffers nevertheless. */
+	if (ipoib_dev_mtu(dev) != ndev->mtu)
+		ret = dev->engine->set_mtu(dev, ipoib_dev_mtu(dev));
 	if (ret) {
 		dev->admin_mtu = old;
 		return ret;
@@ -356,6 +389,15 @@ static int ipoib_change_mtu(struct net_device *ndev, int mtu)
 static void ipoib_set_rx_mode(struct net_device *ndev)
 {
 	ipoib_mcast_resync(ipoib_priv(ndev));
+}
+
+/* What the stack wants in its place where operations have a lock of their own */
+static int ipoib_set_rx_mode_async(struct net_device *ndev,
+				   struct netdev_hw_addr_list *uc,
+				   struct netdev_hw_addr_list *mc)
+{
+	ipoib_mcast_resync(ipoib_priv(ndev));
+	return 0;
 }
 
 static int ipoib_get_iflink(const struct net_device *ndev)
@@ -534,6 +576,8 @@ static void ipoib_uninit(struct net_device *ndev)
 	ipoib_why_stop(dev);
 }
 
+static const struct net_device_ops ipoib_netdev_ops;
+
 /* Undo ipoib_netdev_prepare().  The port may be gone. */
 static void ipoib_destructor(struct net_device *ndev)
 {
@@ -543,6 +587,8 @@ static void ipoib_destructor(struct net_device *ndev)
 	/* Waits for the CM to release the remaining connections. */
 	if (dev->cm)
 		ipoib_cm_exit(dev);
+	/* Those of an HCA's own interface go with the engine. */
+	ndev->netdev_ops = &ipoib_netdev_ops;
 	if (dev->engine)
 		dev->engine->exit(dev);
 	if (dev->mcast)
@@ -579,15 +625,59 @@ static const struct net_device_ops ipoib_netdev_ops = {
 	.ndo_get_stats64	= dev_get_tstats64,
 };
 
+/*
+ * What the HCA's own interface can do and the driver does not know of, such as
+ * time stamps, stays as it is.
+ */
+static void ipoib_overlay(struct net_device_ops *ops)
+{
+	const struct net_device_ops *own = &ipoib_netdev_ops;
+
+	ops->ndo_init = own->ndo_init;
+	ops->ndo_uninit = own->ndo_uninit;
+	ops->ndo_open = own->ndo_open;
+	ops->ndo_stop = own->ndo_stop;
+	ops->ndo_start_xmit = ipoib_enhanced_xmit;
+	ops->ndo_change_mtu = own->ndo_change_mtu;
+	ops->ndo_tx_timeout = ipoib_enhanced_tx_timeout;
+	ops->ndo_set_rx_mode = NULL;
+	ops->ndo_set_rx_mode_async = ipoib_set_rx_mode_async;
+	ops->ndo_set_mac_address = own->ndo_set_mac_address;
+	ops->ndo_get_iflink = own->ndo_get_iflink;
+	ops->ndo_set_vf_link_state = own->ndo_set_vf_link_state;
+	ops->ndo_get_vf_config = own->ndo_get_vf_config;
+	ops->ndo_get_vf_stats = own->ndo_get_vf_stats;
+	ops->ndo_get_vf_guid = own->ndo_get_vf_guid;
+	ops->ndo_set_vf_guid = own->ndo_set_vf_guid;
+	ops->ndo_get_stats64 = ipoib_enhanced_get_stats64;
+}
+
 static void ipoib_set_features(struct ipoib_dev *dev)
 {
 	struct net_device *ndev = dev->ndev;
 
-	ndev->hw_features = ipoib_datagram_offloads(dev->port->ca);
-	ndev->features = ndev->hw_features | NETIF_F_VLAN_CHALLENGED;
+	if (!dev->enhanced)
+		ndev->hw_features = ipoib_datagram_offloads(dev->port->ca);
+	ndev->features |= ndev->hw_features | NETIF_F_VLAN_CHALLENGED;
 	/* Cutting packets in software needs kernel addresses of their pages. */
 	if (!IS_ENABLED(CONFIG_HIGHMEM))
 		ndev->features |= NETIF_F_HIGHDMA;
+}
+
+/* Have the HCA set up its own interface, and put ours on top of it. */
+static int ipoib_netdev_enhance(struct ipoib_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	int ret;
+
+	ret = ipoib_enhanced_init(dev);
+	/* It replaced this if it has something to free, which the engine does. */
+	ndev->priv_destructor = ipoib_destructor;
+	if (ret)
+		return ret;
+	ipoib_overlay(&dev->enhanced->ops);
+	ndev->netdev_ops = &dev->enhanced->ops;
+	return 0;
 }
 
 static int ipoib_netdev_init(struct ipoib_dev *dev)
@@ -600,8 +690,36 @@ static int ipoib_netdev_init(struct ipoib_dev *dev)
 	ret = ret ?: ipoib_set_mtu_range(dev);
 	if (ret)
 		return ret;
+	if (dev->port->enhanced)
+		return ipoib_netdev_enhance(dev);
 	dev->engine = &ipoib_verbs_engine;
 	return ipoib_cm_init(dev);
+}
+
+/**
+ * ipoib_netdev_alloc - allocate a net_device for an interface of a port
+ * @port: port
+ * @name: name, or a format for it
+ * @assign: where the name is from, NET_NAME_*
+ * @txqs: transmit queues, unless the HCA's own interface says how many
+ * @rxqs: receive queues, likewise
+ * @setup: of the net_device
+ *
+ * Context: process.
+ * Return: net_device, or ERR_PTR()
+ */
+struct net_device *ipoib_netdev_alloc(struct ipoib_port *port, const char *name,
+				      u8 assign, u32 txqs, u32 rxqs,
+				      void (*setup)(struct net_device *ndev))
+{
+	struct net_device *ndev;
+
+	if (port->enhanced)
+		return rdma_alloc_netdev(port->ca, port->num, RDMA_NETDEV_IPOIB,
+					 name, assign, setup);
+	ndev = alloc_netdev_mqs(sizeof(struct rdma_netdev), name, assign, setup,
+				txqs, rxqs);
+	return ndev ?: ERR_PTR(-ENOMEM);
 }
 
 /**
@@ -686,5 +804,5 @@ void ipoib_netdev_setup(struct net_device *ndev)
  */
 bool ipoib_netdev_is_ours(const struct net_device *ndev)
 {
-	return ndev->netdev_ops == &ipoib_netdev_ops;
+	return ndev->netdev_ops->ndo_init == ipoib_init;
 }

@@ -13,6 +13,9 @@ struct ipoib_dev;
 struct ipoib_port;
 struct net_device;
 
+struct net_device *ipoib_netdev_alloc(struct ipoib_port *port, const char *name,
+				      u8 assign, u32 txqs, u32 rxqs,
+				      void (*setup)(struct net_device *ndev));
 int ipoib_netdev_prepare(struct net_device *ndev, struct ipoib_port *port,
 			 u16 pkey);
 void ipoib_netdev_release(struct net_device *ndev);

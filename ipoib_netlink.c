@@ -7,6 +7,7 @@
 
 #include "ipoib.h"
 #include "ipoib_dev.h"
+#include "ipoib_enhanced.h"
 #include "ipoib_ethtool.h"
 #include "ipoib_netdev.h"
 #include "ipoib_netlink.h"
@@ -155,6 +156,18 @@ static int ipoib_nl_make_connected(struct ipoib_dev *dev, u32 mtu,
 	return ret || !mtu ? ret : dev_set_mtu(dev->ndev, mtu);
 }
 
+/*
+ * A link has got as many transmit queues as any HCA may want: without an HCA's own
+ * interface it gets what it was asked for.  Those behind are freed with the rest.
+ */
+static void ipoib_nl_trim_txqs(struct net_device *ndev, struct nlattr *num)
+{
+	u32 want = num ? nla_get_u32(num) : 1;
+
+	ndev->num_tx_queues = min(ndev->num_tx_queues, want);
+	ndev->real_num_tx_queues = ndev->num_tx_queues;
+}
+
 static int ipoib_nl_register(struct ipoib_dev *dev, bool connected, u32 mtu,
 			     struct netlink_ext_ack *extack)
 {
@@ -199,6 +212,8 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	pkey = data && data[IFLA_IPOIB_PKEY] ?
 	       ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) :
 	       parent->pkey;
+	if (!parent->port->enhanced)
+		ipoib_nl_trim_txqs(ndev, tb[IFLA_NUM_TX_QUEUES]);
 	ret = ipoib_child_prepare(parent, ndev, pkey, guid, extack);
 	if (ret)
 		goto err_release;
@@ -253,6 +268,18 @@ static struct net *ipoib_nl_get_link_net(const struct net_device *ndev)
 	return dev_net(ipoib_priv(ndev)->port->parent);
 }
 
+static struct net_device *ipoib_nl_alloc(struct nlattr *tb[],
+					 const char *ifname,
+					 unsigned char assign,
+					 unsigned int txqs, unsigned int rxqs)
+{
+	struct net_device *ndev;
+
+	ndev = alloc_netdev_mqs(ipoib_enhanced_most_priv(), ifname, assign,
+				ipoib_link_ops.setup, txqs, rxqs);
+	return ndev ?: ERR_PTR(-ENOMEM);
+}
+
 /* Set up any net_device that becomes an interface. */
 static void ipoib_nl_setup(struct net_device *ndev)
 {
@@ -267,7 +294,9 @@ struct rtnl_link_ops ipoib_link_ops __read_mostly = {
 	.netns_refund	= true,
 	.maxtype	= IFLA_IPOIB_MAX,
 	.policy		= ipoib_nl_policy,
-	.priv_size	= sizeof(struct rdma_netdev),
+	.alloc		= ipoib_nl_alloc,
+	.get_num_tx_queues = ipoib_enhanced_most_txqs,
+	.get_num_rx_queues = ipoib_enhanced_most_rxqs,
 	.setup		= ipoib_nl_setup,
 	.validate	= ipoib_nl_validate,
 	.newlink	= ipoib_nl_newlink,

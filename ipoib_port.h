@@ -28,6 +28,7 @@ struct ipoib_paths;
  * @pd: protection domain of everything on this port
  * @marker_ah: address handle of drain markers
  * @parent: the port's parent interface, owner of the NAPI contexts
+ * @enhanced: its interfaces are the HCA's own, with ours on top
  * @sendq_size: packets a transmit queue holds, a power of two
  * @recvq_size: buffers of a receive queue
  * @mtu: largest MTU that the port supports, bytes
@@ -62,6 +63,7 @@ struct ipoib_port {
 	struct ib_pd *pd;
 	struct ib_ah *marker_ah;
 	struct net_device *parent;
+	bool enhanced;
 	u32 sendq_size;
 	u32 recvq_size;
 	u32 mtu;

@@ -395,7 +395,7 @@ static void ipoib_dev_set_guid(struct ipoib_dev *dev, __be64 guid)
 	dev->guid = ipoib_port_guid(dev->port, guid);
 	ipoib_dev_refresh(dev);
 	mutex_unlock(&dev->lock);
-	ipoib_dev_sync_link(dev);
+	ipoib_dev_sync_addr(dev);
 }
 
 /**

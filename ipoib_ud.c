@@ -348,6 +348,8 @@ static void ipoib_txq_give_up(struct ipoib_txq *txq)
 	struct ipoib_dev *dev = txq->qp.dev;
 
 	netdev_warn(dev->ndev, "QP %#x can't be reset\n", txq->qp.ib->qp_num);
+	if (dev->ud->fixed)
+		return;		/* tried again when it is started */
 	if (!txq->index)
 		ipoib_ud_detach_all(dev);
 	ipoib_txq_destroy_qp(txq);
@@ -364,7 +366,9 @@ static int ipoib_txq_start(struct ipoib_txq *txq)
 	}
 	if (!txq->index && txq->qp.dev->ud->rxq)
 		txq->qp.dev->ud->rxq->qp = txq->qp.ib;
-	ret = ipoib_txq_to_rts(txq);
+	ret = txq->qp.stuck ? ipoib_txq_set_state(txq, IB_QPS_RESET) : 0;
+	txq->qp.stuck = ret;
+	ret = ret ?: ipoib_txq_to_rts(txq);
 	if (ret)
 		netdev_warn(txq->qp.dev->ndev, "QP can't be started: %pe\n",
 			    ERR_PTR(ret));

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The engine with QPs of the driver's own: queues, channels, connections
+ *
+ * An HCA's own interface may want one such QP below it, for its number and for
+ * the groups that are attached to it: it calls the operations that it finds on
+ * its net_device, ipoib_verbs_below.
  */
 #include <linux/netdevice.h>
+#include <linux/unaligned.h>
 
 #include "ipoib.h"
 #include "ipoib_channel.h"
@@ -107,4 +112,62 @@ const struct ipoib_engine ipoib_verbs_engine = {
 	.set_mtu	= ipoib_verbs_set_mtu,
 	.attach		= ipoib_ud_attach,
 	.detach		= ipoib_ud_detach,
+};
+
+/* ---- below an HCA's own interface ----------------------------------------- */
+
+static int ipoib_below_init(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	u8 qpn[3];
+	int ret = 0;
+
+	/* One is enough: nothing is received in it. */
+	if (!dev->port->num_channels)
+		ret = ipoib_channels_create(dev->port, 1);
+	ret = ret ?: ipoib_ud_init(dev) ?: ipoib_ud_create(dev);
+	if (ret)
+		return ret;
+	dev->ud->fixed = true;
+	/* The HCA takes the number from there. */
+	put_unaligned_be24(ipoib_dev_qpn(dev), qpn);
+	dev_addr_mod(ndev, 1, qpn, sizeof(qpn));
+	return 0;
+}
+
+static void ipoib_below_uninit(struct net_device *ndev)
+{
+	ipoib_ud_destroy(ipoib_priv(ndev));
+}
+
+/* Context: ipoib_dev.lock held. */
+static int ipoib_below_open(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+	int ret;
+
+	ret = ipoib_verbs_open(dev);
+	if (ret)
+		return ret;
+	ret = ipoib_ud_start(dev);
+	if (ret)
+		ipoib_verbs_close(dev);
+	return ret;
+}
+
+/* Context: ipoib_dev.lock held. */
+static int ipoib_below_stop(struct net_device *ndev)
+{
+	struct ipoib_dev *dev = ipoib_priv(ndev);
+
+	ipoib_ud_stop(dev);
+	ipoib_verbs_close(dev);
+	return 0;
+}
+
+const struct net_device_ops ipoib_verbs_below = {
+	.ndo_init	= ipoib_below_init,
+	.ndo_uninit	= ipoib_below_uninit,
+	.ndo_open	= ipoib_below_open,
+	.ndo_stop	= ipoib_below_stop,
 };

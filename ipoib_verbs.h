@@ -8,6 +8,9 @@
 #include <linux/types.h>
 
 struct ipoib_dev;
+struct net_device_ops;
+
+extern const struct net_device_ops ipoib_verbs_below;
 
 void ipoib_verbs_limit_segs(struct ipoib_dev *dev, bool connected);
 

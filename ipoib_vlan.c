@@ -49,13 +49,15 @@ int ipoib_child_prepare(struct ipoib_dev *parent, struct net_device *ndev,
 		NL_SET_ERR_MSG(extack, "The parent is being removed");
 		return -ENODEV;
 	}
+	/* The HCA's own interface may have others. */
+	ndev->ethtool_ops = parent->ndev->ethtool_ops;
 	ret = ipoib_netdev_prepare(ndev, parent->port, pkey);
 	if (ret == -ERANGE)
 		NL_SET_ERR_MSG(extack, "The port does not allow that MTU");
 	else if (ret == -ENOMEM)
-		NL_SET_ERR_MSG(extack, "Out of memory");
+		NL_SET_ERR_MSG(extack, "Out of memory, or of the HCA's resources");
 	else if (ret)
-		NL_SET_ERR_MSG(extack, "Can't get the port's MTU from the HCA");
+		NL_SET_ERR_MSG(extack, "The HCA refuses");
 	if (ret)
 		return ret;
 	dev = ipoib_priv(ndev);
@@ -74,18 +76,27 @@ int ipoib_child_prepare(struct ipoib_dev *parent, struct net_device *ndev,
  */
 int ipoib_child_register(struct ipoib_dev *dev, struct netlink_ext_ack *extack)
 {
+	const struct net_device *parent = dev->port->parent;
+	bool enhanced = dev->port->enhanced;
 	struct net_device *ndev = dev->ndev;
 	int ret;
 
 	ASSERT_RTNL();
 	ndev->needs_free_netdev = true;
 	ret = register_netdevice(ndev);
-	if (ret == -ENOSPC)
+	/* If this failed @dev may be gone. */
+	if (ret && enhanced && !net_eq(dev_net(ndev), dev_net(parent)))
+		NL_SET_ERR_MSG(extack,
+			       "The HCA's own interface has children in its namespace only: create it there, then move it");
+	else if (ret == -ENOSPC)
 		NL_SET_ERR_MSG(extack,
 			       "The HCA has no CQ with room for another interface");
 	else if (ret == -ENOMEM)
 		NL_SET_ERR_MSG(extack,
 			       "Out of memory, or of the HCA's QPs or CQs");
+	else if (ret && enhanced)
+		NL_SET_ERR_MSG(extack,
+			       "The HCA's own interface can't have such a child: the kernel log may say why");
 	else if (ret)
 		NL_SET_ERR_MSG(extack, "The interface can't be registered");
 	return ret;
@@ -119,10 +130,10 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 			return -ENOTUNIQ;
 
 	snprintf(name, sizeof(name), "%.10s.%04x", parent->ndev->name, number);
-	ndev = alloc_netdev(ops->priv_size, name, NET_NAME_PREDICTABLE,
-			    ops->setup);
-	if (!ndev)
-		return -ENOMEM;
+	ndev = ipoib_netdev_alloc(parent->port, name, NET_NAME_PREDICTABLE, 1,
+				  1, ops->setup);
+	if (IS_ERR(ndev))
+		return PTR_ERR(ndev);
 	dev_net_set(ndev, dev_net(parent->ndev));
 	ndev->rtnl_link_ops = ops;
 	ret = ipoib_child_prepare(parent, ndev, pkey, 0, NULL);

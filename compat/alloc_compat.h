@@ -14,6 +14,9 @@
 #define kzalloc_flex(obj, member, count, ...) \
 	kzalloc(struct_size((typeof(obj) *)NULL, member, count), \
 		ipoib_gfp(__VA_ARGS__))
+#define kvzalloc_flex(obj, member, count, ...) \
+	kvzalloc(struct_size((typeof(obj) *)NULL, member, count), \
+		 ipoib_gfp(__VA_ARGS__))
 #define kzalloc_obj(obj, ...)	kzalloc(sizeof(obj), ipoib_gfp(__VA_ARGS__))
 #define kvzalloc_obj(obj, ...)	kvzalloc(sizeof(obj), ipoib_gfp(__VA_ARGS__))
 #define kvzalloc_objs(obj, count, ...) \

@@ -16,6 +16,19 @@
 #include <linux/compiler.h>
 #include <linux/version.h>
 
+/* After 6.18: multicast lists are read in process context, see Makefile.compat */
+#ifdef IPOIB_COMPAT_RX_MODE
+#define ipoib_set_rx_mode_async(...)					      \
+	__ipoib_set_rx_mode_async(__VA_ARGS__);				      \
+									      \
+static void ipoib_set_rx_mode_async(struct net_device *_ndev)		      \
+{									      \
+	__ipoib_set_rx_mode_async(_ndev, NULL, NULL);			      \
+}									      \
+									      \
+static int __ipoib_set_rx_mode_async(__VA_ARGS__)
+#endif
+
 /* 6.15: a new link's parameters in a structure, see Makefile.compat */
 #ifdef IPOIB_COMPAT_NEWLINK
 #include <net/rtnetlink.h>

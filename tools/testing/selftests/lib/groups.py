@@ -64,6 +64,7 @@ BY_PREFIX = {
     "datagram_caps": ("datagram", "hcas"),
     "datagram_tso": ("core", "datagram", "offload"),
     "defects": ("core", "interop"),
+    "enhanced": ("enhanced",),
     "events": ("core",),
     "events_device": ("core", "life"),
     "fabric": ("fabric",),

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Our driver on HCAs with an interface of their own for IPoIB, as mlx5's."""
+
+import errno
+import socket
+
+from lib import (Flood, Netns, Stream, any_ends, define, defer, ends, expect_report, hca,
+                 hold, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_ge, ksft_gt,
+                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping_ok, port, read,
+                 settled, slow, tcp_transfer, timeout, unload_module, wait_until, write)
+from lib.child import (add_link, child_by_ip, child_by_sysfs, errno_of, names_in,
+                       refused)
+from lib.ipoib import forget
+from lib.traffic import SO_SNDBUFFORCE, exchange
+from children_pkeys import place
+import fabric_netdev
+
+BOOT = {"ipoib": "ours", "hcas": 2, "hca": "rdma_netdev=own", "seconds": 400,
+        "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
+                      "two=0x0001, ipoib : ALL=full;\n"}
+
+MIB = 1 << 20
+NO_CONNECTED = "ipoib_enhanced=0"
+
+
+def engine(end):
+    """What carries its datagrams."""
+    text = read(f"/sys/kernel/debug/ipoib/{end.ifname}_state")
+    return dict(line.split(": ") for line in text.splitlines())["engine"]
+
+
+# ---- as the distribution's driver ------------------------------------------
+
+CASES = {
+    "test_traffic": fabric_netdev.test_traffic,
+    "test_offloads": fabric_netdev.test_offloads,
+    "test_extension_headers": fabric_netdev.test_extension_headers,
+    "test_rss_table": fabric_netdev.test_rss_table,
+    "test_channels": fabric_netdev.test_channels,
+    "test_stamps": fabric_netdev.test_stamps,
+    "test_children": fabric_netdev.test_children,
+    "test_restarts": fabric_netdev.test_restarts,
+    "test_errors": fabric_netdev.test_errors,
+    "test_hot_unplug": fabric_netdev.test_hot_unplug,
+}
+
+
+@timeout(120)
+def shared(case):
+    """What the distribution's driver passes as well."""
+    case()
+
+
+define(globals(), CASES, shared)
+
+
+# ---- which engine -----------------------------------------------------------
+
+
+def test_engine():
+    """The HCA's interface is used, and that is said."""
+    pair = ends()
+    for end in pair:
+        ksft_eq(engine(end), "enhanced")
+        ksft_in("driver: ibdevsim[ib_ipoib]", end.ethtool("-i").stdout)
+    ksft_ge(len(kmsg_since(pattern=": using the HCA's own interface")), 2)
+
+
+def connected(end):
+    """Try connected mode by the file."""
+    return errno_of(write, end.sys("mode"), "connected")
+
+
+def test_connected():
+    """Connected mode is refused, with a reason that says how to get it."""
+    pair = ends()
+    place = kmsg_tail()
+    ksft_eq(connected(pair.a), errno.EOPNOTSUPP)
+    ksft_true(kmsg_since(place, NO_CONNECTED))
+    ksft_in(NO_CONNECTED, refused(pair.a.set("type ipoib mode connected", fail=False)))
+    done = add_link(pair.a, "no.1", "pkey 0x8001 mode connected", fail=False)
+    ksft_in(NO_CONNECTED, refused(done))
+    ksft_eq(pair.a.read("mode"), "datagram")
+    exchange(pair)
+
+
+@timeout(90)
+def test_parameter():
+    """ipoib_enhanced=0: by verbs, with connected mode."""
+    ends()
+    unload_module()
+
+    def back():
+        unload_module()
+        load_module()
+
+    defer(back)
+    place = kmsg_tail()
+    load_module(ipoib_enhanced=0)
+    pair = ends()
+    ksft_ge(len(kmsg_since(place, NO_CONNECTED)), 2)
+    for end in pair:
+        ksft_eq(engine(end), "verbs")
+        ksft_in("driver: ib_ipoib", end.ethtool("-i").stdout)
+        ksft_eq(connected(end), 0)
+        end.wait_carrier()
+    exchange(pair)
+
+
+@timeout(180)
+def test_refused():
+    """An HCA that refuses its interface, or can't set it up, is used by verbs."""
+    for keys, said in (({"netdev_refuse": errno.EOPNOTSUPP}, 0),
+                       ({"netdev_refuse": errno.ENOMEM}, 1),
+                       ({"netdev_init_error": 1}, 1)):
+        place = kmsg_tail()
+        hca(2).plug(rdma_netdev="own", **keys)
+        unplug = defer(hca(2).unplug)
+        pair = any_ends(port(0), port(2), ("h1", "h3"))
+        ksft_eq(engine(pair.b), "verbs")
+        ksft_eq(len(kmsg_since(place, "can't use the HCA's own interface")), said)
+        exchange(pair)
+        forget(pair)
+        unplug.exec()
+
+
+@timeout(90)
+def test_interop():
+    """An interface of the HCA's against one by verbs."""
+    hca(2).plug(rdma_netdev="none")
+    defer(hca(2).unplug)
+    pair = any_ends(port(0), port(2), ("h1", "h3"))
+    defer(forget, pair)
+    ksft_eq([engine(end) for end in pair], ["enhanced", "verbs"])
+    exchange(pair)
+
+
+# ---- settings ---------------------------------------------------------------
+
+
+def test_mtu():
+    """The MTU reaches the HCA; what is not possible is refused, and changes nothing."""
+    pair = ends()
+    was = pair.a.mtu()
+    defer(pair.a.set_mtu, was)
+    for size in (1500, was, 1280):
+        pair.a.set_mtu(size)
+        ksft_eq(pair.a.mtu(), size)
+        ping_ok(pair.a.ns, pair.b.v4, size=size - 28, limit=slow(2), df=True)
+        ping_ok(pair.b.ns, pair.a.v4, size=size - 28, limit=slow(2))
+    for size in (0, 10, 65520):
+        ksft_ne(pair.a.set_mtu(size, fail=False).ret, 0)
+    ksft_eq(pair.a.mtu(), 1280)
+    tcp_transfer(pair.a, pair.b, MIB)
+
+
+@timeout(60)
+def test_counters():
+    """Packets and bytes are counted once, children's by the children."""
+    pair = ends()
+    kids = [child_by_ip(end, 0x8001) for end in pair]
+    for kid in kids:
+        kid.up()
+        kid.wait_carrier()
+    everyone = (*pair, *kids)
+    settled(*pair)
+    before = [end.stats() for end in everyone]
+    tcp_transfer(*pair, 4 * MIB)
+    tcp_transfer(*kids, 2 * MIB)
+    settled(*pair)
+    after = [end.stats() for end in everyone]
+    moved = [{name: new[name] - old[name] for name in new}
+             for old, new in zip(before, after)]
+    for number, name, least in ((0, "tx_bytes", 4 * MIB), (1, "rx_bytes", 4 * MIB),
+                                (2, "tx_bytes", 2 * MIB), (3, "rx_bytes", 2 * MIB)):
+        ksft_gt(moved[number][name], least)
+        ksft_lt(moved[number][name], least * 5 // 4, f"{name} of {everyone[number]}")
+    for name in ("tx_errors", "tx_dropped", "rx_errors"):
+        ksft_eq([each[name] for each in moved], [0] * 4, name)
+
+
+# ---- children ---------------------------------------------------------------
+
+
+@timeout(90)
+def test_children_by_sysfs():
+    """create_child makes them large enough, wherever their parent is."""
+    pair = ends()
+    kids = [child_by_sysfs(end, 0x8001) for end in pair]
+    for kid in kids:
+        kid.up()
+        kid.wait_carrier()
+        ksft_eq(engine(kid), "enhanced")
+    tcp_transfer(kids[0], kids[1], MIB)
+    tcp_transfer(kids[1], kids[0], MIB)
+
+
+@timeout(60)
+def test_child_elsewhere():
+    """A child in another namespace: refused with the way to do it, which works."""
+    pair = ends()
+    space = Netns("h9").add()
+    defer(space.delete)
+    done = add_link(pair.a, "far", "pkey 0x8001", f"netns {space.name}", fail=False)
+    ksft_in("create it there, then move it", refused(done))
+    kid = child_by_ip(pair.a, 0x8001, ifname="far.1")
+    pair.a.ns.ip(f"link set {kid.ifname} netns {space.name}")
+    ksft_in(kid.ifname, names_in(space))
+    space.ip(f"link del {kid.ifname}")
+    wait_until(lambda: kid.ifname not in names_in(space), 10, "the child to go")
+
+
+# ---- events -----------------------------------------------------------------
+
+
+@timeout(60)
+def test_pkey_moves():
+    """The P_Key comes to another index: opened anew by itself."""
+    pair = ends()
+    kids = [child_by_ip(end, 0x8001) for end in pair]
+    for kid in kids:
+        kid.up()
+        kid.wait_carrier()
+    stream = Stream(kids[0], kids[1], rate=MIB)
+    index = place(pair.a, 0x8001)
+    free = 1 + max(place(pair.a, key) for key in pair.a.port.pkeys())
+
+    def move(old, new):
+        pair.a.port.set("set_pkey", f"{new} 0x8001")
+        pair.a.port.set("set_pkey", f"{old} 0x0")
+
+    move(index, free)
+    defer(move, free, index)
+    hold(1)
+    stream.wait_progress(limit=20)
+    stream.finish()
+
+
+@timeout(90)
+def test_stuck_queue():
+    """The watchdog finds a queue that is stuck; it is opened anew."""
+    expect_report("tx-watchdog")
+    pair = ends()
+    stream = Stream(pair.a, pair.b, rate=4 * MIB)
+    begin = kmsg_tail()
+    sock = pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 32 << 20)
+    lift = pair.a.port.fault("wedged", 1)
+    with Flood(pair.a, pair.b.v4, 200, gap=0.001, burst=8, sock=sock):
+        wait_until(lambda: kmsg_since(begin, "stuck"), 40, "the watchdog")
+    lift.exec()
+    stream.wait_progress(limit=30)
+    stream.finish(60)
+    ksft_false(kmsg_since(begin, "can't be opened"))
