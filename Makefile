@@ -233,6 +233,10 @@ shell: setup
 verbs-tools:
 	@$(VM)/setup --no-kernel --verbs
 
+# The programs that keep clocks by the time stamps of packets
+ptp-tools:
+	@$(VM)/setup --no-kernel --ptp
+
 # Two hosts whose programs of user space can use the fabric
 fabric-shell: setup verbs-tools
 	@$(VM)/run --kernel $(KERNEL) --ipoib $(or $(IPOIB),ours) --hcas 2 \
@@ -306,6 +310,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs rpms docs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
 
 endif

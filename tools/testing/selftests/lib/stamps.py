@@ -3,6 +3,7 @@
 
 import array
 import contextlib
+import ctypes
 import fcntl
 import os
 import socket
@@ -21,6 +22,7 @@ SOFTWARE = 1 << 1 | 1 << 3 | 1 << 4             # TX, RX, report
 HARDWARE = 1 << 0 | 1 << 2 | 1 << 6             # the same, raw
 MSG_ERRQUEUE = 0x2000
 NS = 10 ** 9
+ADJ_FREQUENCY = 2                               # linux/timex.h
 
 
 def set_stamps(end, tx_type, rx_filter, command=SIOCSHWTSTAMP):
@@ -73,6 +75,14 @@ def exchange(src, dst, flags=SOFTWARE | HARDWARE):
         if data != b"when?":
             raise Failed(f"got {data}")
         return send_stamp(out), stamps_of(control)
+
+
+def set_rate(clock, ppm=0):
+    """By how much a clock runs faster than by itself: clock_adjtime()."""
+    timex = ctypes.create_string_buffer(struct.pack("=I4xqq", ADJ_FREQUENCY, 0,
+                                                    ppm << 16), 208)
+    if ctypes.CDLL(None, use_errno=True).clock_adjtime(clock, timex) < 0:
+        raise OSError(ctypes.get_errno(), "clock_adjtime")
 
 
 class Phc:
