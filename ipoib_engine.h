@@ -24,6 +24,7 @@ struct ipoib_ud_group;
  * @name: for the log and for users
  * @connected: it can carry connections beside datagrams
  * @rtnl: its @start and @stop need rtnl
+ * @hears: received packets pass the driver, which sees their LIDs
  * @create: ndo_init: create QPs; ipoib_dev.qpn is known afterwards.  0 or -errno.
  *	Context: rtnl, ipoib_dev.lock not held
  * @destroy: ndo_uninit: undo it.  Context: as @create
@@ -49,6 +50,7 @@ struct ipoib_engine {
 	const char *name;
 	bool connected;
 	bool rtnl;
+	bool hears;
 	int (*create)(struct ipoib_dev *dev);
 	void (*destroy)(struct ipoib_dev *dev);
 	void (*exit)(struct ipoib_dev *dev);

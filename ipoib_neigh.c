@@ -14,6 +14,7 @@
 #include "ipoib.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_count.h"
+#include "ipoib_engine.h"
 #include "ipoib_link.h"
 #include "ipoib_msg.h"
 #include "ipoib_neigh.h"
@@ -364,10 +365,25 @@ static struct ipoib_neigh *ipoib_neigh_create(struct ipoib_dev *dev,
 
 /* ---- look-ups ---------------------------------------------------------- */
 
+/*
+ * Where received packets don't pass the driver, whoever asked for an address can
+ * only be recognised by the answer: as if all who ask had one LID.
+ */
+static void ipoib_neigh_note_answer(struct ipoib_dev *dev,
+				    const struct sk_buff *skb, const u8 *addr,
+				    __be16 proto)
+{
+	const void *pkt = skb->data + IPOIB_HARD_LEN;
+	u32 len = skb_headlen(skb) - IPOIB_HARD_LEN;
+
+	if (!dev->engine->hears && ipoib_is_answer(proto, pkt, len))
+		ipoib_path_hear(dev->port->paths, addr, IPOIB_LID_UNHEARD);
+}
+
 /* Slow path: no neighbour yet, or its path is not known. */
 static noinline bool ipoib_neigh_defer(struct ipoib_dev *dev,
 				       struct sk_buff *skb, const u8 *addr,
-				       struct ipoib_dest *dest)
+				       __be16 proto, struct ipoib_dest *dest)
 {
 	struct ipoib_paths *paths = dev->port->paths;
 	struct ipoib_neigh *neigh;
@@ -376,6 +392,7 @@ static noinline bool ipoib_neigh_defer(struct ipoib_dev *dev,
 
 	dest->ah = NULL;
 	__skb_queue_head_init(&drop);
+	ipoib_neigh_note_answer(dev, skb, addr, proto);
 	spin_lock_bh(&paths->lock);
 	neigh = rhashtable_lookup_fast(&dev->neigh->table, addr,
 				       ipoib_neigh_params);
@@ -459,12 +476,12 @@ bool ipoib_neigh_lookup(struct ipoib_dev *dev, struct ipoib_last *last,
 	dest->qpn = ipoib_addr_qpn(addr);
 	neigh = ipoib_neigh_find(dev, last, addr);
 	if (unlikely(!neigh))
-		return ipoib_neigh_defer(dev, skb, addr, dest);
+		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
 	path = neigh->path;
 	dest->link = neigh->link;
 	dest->ah = rcu_dereference(path->ah);
 	if (unlikely(!dest->ah))
-		return ipoib_neigh_defer(dev, skb, addr, dest);
+		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
 	ipoib_stamp(&neigh->used);
 	if (unlikely(READ_ONCE(path->gen) != READ_ONCE(path->paths->gen)))
 		ipoib_path_refresh(path);

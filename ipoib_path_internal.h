@@ -231,6 +231,9 @@ void ipoib_path_leave(struct ipoib_path *path);
 void ipoib_path_set_source(struct ipoib_path *path,
 			   struct ipoib_path_source *source);
 struct ipoib_path_source *ipoib_path_owner(struct ipoib_path *path);
+/* In place of a LID that is not known: the permissive LID, which no port has */
+#define IPOIB_LID_UNHEARD	0xffff
+
 void ipoib_path_hear(struct ipoib_paths *paths, const u8 *addr, u16 lid);
 u16 ipoib_path_told(struct ipoib_paths *paths, const u8 *addr);
 void ipoib_path_take(struct ipoib_path *path, const u8 *addr,

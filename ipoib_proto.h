@@ -225,20 +225,33 @@ static inline bool ipoib_may_tell_addr(__be16 proto, const void *pkt, u32 len)
 
 const u8 *ipoib_pkt_lladdr(__be16 proto, const void *pkt, u32 len);
 
-/* Is a packet an ARP request or a neighbour solicitation? */
-static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
+/* Is a packet ARP with this operation, or neighbour discovery of this type? */
+static inline bool ipoib_is_neigh_pkt(__be16 proto, const void *pkt, u32 len,
+				      u16 op, u8 type)
 {
 	const struct ipv6hdr *ip6 = pkt;
 
 	if (proto == htons(ETH_P_ARP))
 		return len >= sizeof(struct arphdr) &&
-		       ((const struct arphdr *)pkt)->ar_op ==
-		       htons(ARPOP_REQUEST);
+		       ((const struct arphdr *)pkt)->ar_op == htons(op);
 	return proto == htons(ETH_P_IPV6) &&
 	       len >= sizeof(*ip6) + sizeof(struct nd_msg) &&
 	       ip6->nexthdr == IPPROTO_ICMPV6 &&
-	       ((const struct nd_msg *)(ip6 + 1))->icmph.icmp6_type ==
-	       NDISC_NEIGHBOUR_SOLICITATION;
+	       ((const struct nd_msg *)(ip6 + 1))->icmph.icmp6_type == type;
+}
+
+/* Is a packet an ARP request or a neighbour solicitation? */
+static inline bool ipoib_is_probe(__be16 proto, const void *pkt, u32 len)
+{
+	return ipoib_is_neigh_pkt(proto, pkt, len, ARPOP_REQUEST,
+				  NDISC_NEIGHBOUR_SOLICITATION);
+}
+
+/* Is a packet an ARP reply or a neighbour advertisement? */
+static inline bool ipoib_is_answer(__be16 proto, const void *pkt, u32 len)
+{
+	return ipoib_is_neigh_pkt(proto, pkt, len, ARPOP_REPLY,
+				  NDISC_NEIGHBOUR_ADVERTISEMENT);
 }
 
 /* Whom a probe asks for, in 32 bits; what ipoib_is_probe() is true for. */

@@ -661,6 +661,34 @@ static void test_probe_arp(struct kunit *test)
 	}
 }
 
+/* What asks and what answers differ, whatever the octet is that says so. */
+static void test_answers(struct kunit *test)
+{
+	u8 *pkt = test_copy(test, arp_request, sizeof(arp_request));
+	const __be16 arp = htons(ETH_P_ARP), ipv6 = htons(ETH_P_IPV6);
+	u32 n;
+
+	for (n = 0; n < 256; n++) {
+		pkt[7] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_is_answer(arp, pkt, 56), n == 2);
+	}
+	pkt[7] = 2;
+	KUNIT_EXPECT_TRUE(test, ipoib_is_answer(arp, pkt, 8));
+	KUNIT_EXPECT_FALSE(test, ipoib_is_answer(arp, pkt, 7));
+	KUNIT_EXPECT_FALSE(test, ipoib_is_answer(htons(ETH_P_IP), pkt, 56));
+
+	pkt = test_copy(test, nd_solicit, sizeof(nd_solicit));
+	for (n = 0; n < 256; n++) {
+		pkt[ND_TYPE] = n;
+		KUNIT_EXPECT_EQ(test, ipoib_is_answer(ipv6, pkt, 88), n == 136);
+	}
+	pkt[ND_TYPE] = 136;
+	KUNIT_EXPECT_TRUE(test, ipoib_is_answer(ipv6, pkt, 64));
+	KUNIT_EXPECT_FALSE(test, ipoib_is_answer(ipv6, pkt, 63));
+	pkt[6] = 6;	/* TCP */
+	KUNIT_EXPECT_FALSE(test, ipoib_is_answer(ipv6, pkt, 88));
+}
+
 static void test_probe_nd(struct kunit *test)
 {
 	u8 *pkt = test_copy(test, nd_solicit, sizeof(nd_solicit));
@@ -2524,6 +2552,7 @@ static struct kunit_case ipoib_proto_cases[] = {
 	KUNIT_CASE(test_told_others),
 	KUNIT_CASE(test_told_random),
 	KUNIT_CASE(test_probe_arp),
+	KUNIT_CASE(test_answers),
 	KUNIT_CASE(test_probe_nd),
 	KUNIT_CASE(test_cm_octets),
 	KUNIT_CASE(test_cm_rfc_peer),

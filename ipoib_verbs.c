@@ -98,6 +98,7 @@ static int ipoib_verbs_set_mtu(struct ipoib_dev *dev, u32 mtu)
 const struct ipoib_engine ipoib_verbs_engine = {
 	.name		= "verbs",
 	.connected	= true,
+	.hears		= true,
 	.create		= ipoib_verbs_create,
 	.destroy	= ipoib_ud_destroy,
 	.exit		= ipoib_ud_exit,
