@@ -4,6 +4,7 @@
  */
 #include <linux/ethtool.h>
 #include <linux/rhashtable.h>
+#include <linux/seq_file.h>
 #include <net/netdev_queues.h>
 
 #include "ipoib.h"
@@ -466,7 +467,26 @@ const struct ethtool_ops ipoib_ethtool_ops = {
 	.set_priv_flags		= ipoib_set_priv_flags,
 };
 
-/* ---- above an HCA's own interface that has no operations for this ---------- */
+/* ---- above an HCA's own interface ------------------------------------------ */
+
+/**
+ * ipoib_stats_show - write the counters of an HCA's own interface that are ours
+ * @m: file
+ * @dev: interface; those of other engines are in "ethtool -S"
+ */
+void ipoib_stats_show(struct seq_file *m, struct ipoib_dev *dev)
+{
+	u64 values[ARRAY_SIZE(ipoib_stat_names)];
+	u32 i;
+
+	if (!dev->enhanced)
+		return;
+	ipoib_get_base_values(dev->ndev, dev->enhanced->restarts, values);
+	for (i = 0; i < ARRAY_SIZE(values); i++)
+		seq_printf(m, "%s: %llu\n", ipoib_stat_names[i], values[i]);
+}
+
+/* For those that have no operations for this */
 
 static int ipoib_enhanced_get_sset_count(struct net_device *ndev, int set)
 {

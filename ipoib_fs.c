@@ -12,6 +12,7 @@
 #include "ipoib.h"
 #include "ipoib_cm.h"
 #include "ipoib_dev.h"
+#include "ipoib_ethtool.h"
 #include "ipoib_fs.h"
 #include "ipoib_multicast.h"
 #include "ipoib_path.h"
@@ -42,6 +43,7 @@ DEFINE_SHOW_ATTRIBUTE(conn);
 static int state_show(struct seq_file *m, void *unused)
 {
 	ipoib_dev_show(m, m->private);
+	ipoib_stats_show(m, m->private);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(state);

@@ -6,7 +6,7 @@ import socket
 
 from lib import (Flood, Netns, Stream, any_ends, define, defer, ends, expect_report, hca,
                  hold, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_ge, ksft_gt,
-                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping_ok, port, read,
+                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping, ping_ok, port, read,
                  settled, slow, tcp_transfer, timeout, unload_module, wait_until, write)
 from lib.child import (add_link, child_by_ip, child_by_sysfs, errno_of, names_in,
                        refused)
@@ -16,17 +16,27 @@ from children_pkeys import place
 import fabric_netdev
 
 BOOT = {"ipoib": "ours", "hcas": 2, "hca": "rdma_netdev=own", "seconds": 400,
-        "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
+        "partitions": "Default=0x7fff, ipoib, mtu=5 : ALL=full;\n"
                       "two=0x0001, ipoib : ALL=full;\n"}
 
 MIB = 1 << 20
 NO_CONNECTED = "ipoib_enhanced=0"
 
 
+def state(end):
+    """What debugfs says of it."""
+    text = read(f"/sys/kernel/debug/ipoib/{end.ifname}_state")
+    return dict(line.split(": ") for line in text.splitlines())
+
+
 def engine(end):
     """What carries its datagrams."""
-    text = read(f"/sys/kernel/debug/ipoib/{end.ifname}_state")
-    return dict(line.split(": ") for line in text.splitlines())["engine"]
+    return state(end)["engine"]
+
+
+def rings(end):
+    """The QPs of an HCA's interface."""
+    return [qp.qpn for qp in end.port.hca.data_qps()]
 
 
 # ---- as the distribution's driver ------------------------------------------
@@ -58,8 +68,10 @@ define(globals(), CASES, shared)
 
 
 def test_engine():
-    """The HCA's interface is used, and that is said."""
+    """The HCA's interface is used, and that is said; the driver counts, too."""
     pair = ends()
+    ksft_gt(int(state(pair.a)["path_queries"]), 0)
+    ksft_gt(int(state(pair.a)["mcast_joins"]), 0)
     for end in pair:
         ksft_eq(engine(end), "enhanced")
         ksft_in("driver: ibdevsim[ib_ipoib]", end.ethtool("-i").stdout)
@@ -143,8 +155,12 @@ def test_mtu():
     pair = ends()
     was = pair.a.mtu()
     defer(pair.a.set_mtu, was)
+    told = "driver: ibdevsim" in pair.a.ethtool("-i").stdout
     for size in (1500, was, 1280):
+        before = rings(pair.a)
         pair.a.set_mtu(size)
+        if told:
+            ksft_ne(rings(pair.a), before, "buffers of another size")
         ksft_eq(pair.a.mtu(), size)
         ping_ok(pair.a.ns, pair.b.v4, size=size - 28, limit=slow(2), df=True)
         ping_ok(pair.b.ns, pair.a.v4, size=size - 28, limit=slow(2))
@@ -204,8 +220,14 @@ def test_child_elsewhere():
     done = add_link(pair.a, "far", "pkey 0x8001", f"netns {space.name}", fail=False)
     ksft_in("create it there, then move it", refused(done))
     kid = child_by_ip(pair.a, 0x8001, ifname="far.1")
+    peer = child_by_ip(pair.b, 0x8001)
     pair.a.ns.ip(f"link set {kid.ifname} netns {space.name}")
     ksft_in(kid.ifname, names_in(space))
+    for place, end, host in ((space, kid, 1), (peer.ns, peer, 2)):
+        place.ip(f"addr add 10.77.0.{host}/24 dev {end.ifname}")
+        place.ip(f"link set {end.ifname} up")
+    for place, host in ((space, 2), (peer.ns, 1)):
+        wait_until(lambda: ping(place, f"10.77.0.{host}", limit=0.5), 20, "an echo")
     space.ip(f"link del {kid.ifname}")
     wait_until(lambda: kid.ifname not in names_in(space), 10, "the child to go")
 
@@ -242,7 +264,8 @@ def test_stuck_queue():
     expect_report("tx-watchdog")
     pair = ends()
     stream = Stream(pair.a, pair.b, rate=4 * MIB)
-    begin = kmsg_tail()
+    begin, before = kmsg_tail(), rings(pair.a)
+    restarts = int(state(pair.a)["qp_restarts"])
     sock = pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 32 << 20)
     lift = pair.a.port.fault("wedged", 1)
@@ -251,4 +274,6 @@ def test_stuck_queue():
     lift.exec()
     stream.wait_progress(limit=30)
     stream.finish(60)
+    ksft_ge(int(state(pair.a)["qp_restarts"]), restarts + 1)
+    ksft_ne(rings(pair.a), before, "rings as before")
     ksft_false(kmsg_since(begin, "can't be opened"))
