@@ -135,9 +135,14 @@ static int ipoib_nl_guid(struct ipoib_dev *parent, struct net_device *ndev,
  * A link that is created in connected mode starts in datagram mode, whose MTU
  * has another limit: save the MTU that was asked for until the mode is set.
  */
-static int ipoib_nl_take_mtu(struct net_device *ndev, u32 *mtu,
-			     struct netlink_ext_ack *extack)
+static int ipoib_nl_take_connected(const struct ipoib_dev *parent,
+				   struct net_device *ndev, u32 *mtu,
+				   struct netlink_ext_ack *extack)
 {
+	int ret = ipoib_dev_may_connect(parent, extack);
+
+	if (ret)
+		return ret;
 	*mtu = ndev->mtu;
 	ndev->mtu = 0;
 	if (*mtu && (*mtu < IPOIB_MTU_MIN || *mtu > IPOIB_CM_MTU)) {
@@ -205,7 +210,7 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 		connected = nla_get_u16(data[IFLA_IPOIB_MODE]) ==
 			    IPOIB_MODE_CONNECTED;
 	if (connected)
-		ret = ipoib_nl_take_mtu(ndev, &mtu, extack);
+		ret = ipoib_nl_take_connected(parent, ndev, &mtu, extack);
 	if (ret)
 		return ret;
 

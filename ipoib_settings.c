@@ -178,6 +178,23 @@ static void ipoib_dev_to_datagram(struct ipoib_dev *dev)
 }
 
 /**
+ * ipoib_dev_may_connect - can an interface, and children of it, be connected?
+ * @dev: interface
+ * @extack: gets the reason why not, may be NULL
+ *
+ * Return: 0 or -EOPNOTSUPP
+ */
+int ipoib_dev_may_connect(const struct ipoib_dev *dev,
+			  struct netlink_ext_ack *extack)
+{
+	if (dev->engine->connected)
+		return 0;
+	NL_SET_ERR_MSG(extack,
+		       "The HCA's own interface has no connected mode: load ib_ipoib with ipoib_enhanced=0");
+	return -EOPNOTSUPP;
+}
+
+/**
  * ipoib_dev_set_mode - change between datagram and connected mode
  * @dev: interface
  * @connected: true for connected mode
@@ -196,12 +213,10 @@ int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 	ASSERT_RTNL();
 	if (dev->connected == connected)
 		return 0;
-	if (connected && !dev->engine->connected) {
-		NL_SET_ERR_MSG(extack,
-			       "The HCA's own interface has no connected mode: load ib_ipoib with ipoib_enhanced=0");
-		return -EOPNOTSUPP;
-	}
 	if (connected) {
+		ret = ipoib_dev_may_connect(dev, extack);
+		if (ret)
+			return ret;
 		ret = ipoib_cm_enable(dev);
 		if (ret == -EOPNOTSUPP)
 			NL_SET_ERR_MSG(extack, "Built without connected mode");

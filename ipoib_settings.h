@@ -15,6 +15,8 @@ struct netlink_ext_ack;
 netdev_features_t ipoib_datagram_offloads(const struct ib_device *ca);
 void ipoib_dev_set_offload(struct ipoib_dev *dev, bool on);
 void ipoib_dev_set_umcast(struct ipoib_dev *dev, bool on);
+int ipoib_dev_may_connect(const struct ipoib_dev *dev,
+			  struct netlink_ext_ack *extack);
 int ipoib_dev_set_mode(struct ipoib_dev *dev, bool connected,
 		       struct netlink_ext_ack *extack);
 void ipoib_dev_set_channels(struct ipoib_dev *dev, u32 num);

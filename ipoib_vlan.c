@@ -85,15 +85,15 @@ int ipoib_child_register(struct ipoib_dev *dev, struct netlink_ext_ack *extack)
 	ndev->needs_free_netdev = true;
 	ret = register_netdevice(ndev);
 	/* If this failed @dev may be gone. */
-	if (ret && enhanced && !net_eq(dev_net(ndev), dev_net(parent)))
-		NL_SET_ERR_MSG(extack,
-			       "The HCA's own interface has children in its namespace only: create it there, then move it");
-	else if (ret == -ENOSPC)
+	if (ret == -ENOSPC)
 		NL_SET_ERR_MSG(extack,
 			       "The HCA has no CQ with room for another interface");
 	else if (ret == -ENOMEM)
 		NL_SET_ERR_MSG(extack,
 			       "Out of memory, or of the HCA's QPs or CQs");
+	else if (ret && enhanced && !net_eq(dev_net(ndev), dev_net(parent)))
+		NL_SET_ERR_MSG(extack,
+			       "The HCA's own interface may want children in its namespace: create it there, then move it");
 	else if (ret && enhanced)
 		NL_SET_ERR_MSG(extack,
 			       "The HCA's own interface can't have such a child: the kernel log may say why");
