@@ -7,7 +7,8 @@ A figure is named LOAD/NET/HCA/CLOCK, for instance "tcp4/2044/lso/icount":
     NET    the MTU of datagram mode, 2044 or 4092, "conn" for connected mode, or
            "-" where it makes no difference
     HCA    "lso" with large send and checksum offload, "plain" without, "nomod" as
-           "lso" but without moderation of completions, or "-"
+           "lso" but without moderation of completions, "own" and "ud" with an
+           interface of their own for IPoIB, as mlx5's and hfi1's, or "-"
     CLOCK  "icount": guest instructions on one CPU, "wall": time
 
 and has samples of several: "ours", "stock" (the distribution's module), "base"
@@ -31,6 +32,10 @@ LOADS = {
     "rr": ("request/response", "instr", "per s"),
     "rr-p99": ("request/response beside 4 streams, p99", "", "us"),
     "rr-idle-p99": ("request/response alone, p99", "", "us"),
+    "tcp4-code": ("driver's code, TCP over IPv4", "instr/packet", ""),
+    "tcp6-code": ("driver's code, TCP over IPv6", "instr/packet", ""),
+    "udp64-code": ("driver's code, 64-byte datagrams", "instr/packet", ""),
+    "rr-code": ("driver's code, request/response", "instr/packet", ""),
     "flow1": ("one flow on a CPU", "", "Mbit/s"),
     "flow2-pairs": ("two flows on two pairs", "", "Mbit/s"),
     "flow2-pair": ("two flows on one pair", "", "Mbit/s"),
@@ -114,6 +119,7 @@ TITLES = {
     "27": "forwarding between the fabric and veth",
     "28": "full rate after a peer's restart",
     "29": "a flood of forged ARP requests",
+    "30": "the driver's code, on HCAs' own interfaces",
 }
 
 # What differs by less than this is noise whatever the samples say.
@@ -149,7 +155,7 @@ def title_of(key):
     load, net, hca, _ = parts(key)
     where = {"conn": "connected", "-": ""}.get(net, net)
     offload = {"lso": "offloads", "plain": "no offloads", "nomod": "no moderation",
-               "-": ""}[hca]
+               "own": "mlx5's kind", "ud": "hfi1's kind", "-": ""}[hca]
     if net == "conn" and hca != "nomod":
         offload = ""
     return ", ".join(word for word in (LOADS[load][0], where, offload) if word)
@@ -426,6 +432,8 @@ TARGETS = [
     Target("28", "restart/conn/lso/wall", times_better, ">=", 1.0),
     Target("29", "forged-memory/-/-/wall", absolute, "<=", 32768, 16384),
     Target("29", "forged-answer/-/-/wall", absolute, "<=", 1, 0.1),
+    *[Target("30", f"{load}-code/2044/{hca}/icount", cost, "<=", 1.0, 0.5)
+      for hca in ("own", "ud") for load in ("tcp4", "tcp6", "udp64", "rr")],
 ]
 JUDGED = {
     times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",

@@ -343,7 +343,8 @@ def test_profile():
             file.write("ffffffff81000000 5 20\nffffffff81000010 3 10\n"
                        "ffffffff81000190 2 10\nffffffffc0000000 4 30\n"
                        "7f0000001000 7 10\n")
-        found = profile.Profile(blocks, profile.Symbols(symbols), 10)
+        found = profile.insns.Profile(blocks, profile.insns.Symbols(symbols),
+                                      10)
         ksft_eq(dict(found.insns), {"first": 13, "second": 2,
                                     "mine [ib_ipoib]": 12, "[programs]": 7})
         ksft_eq(dict(found.calls), {"first": 2, "mine [ib_ipoib]": 3})
