@@ -21,7 +21,8 @@ struct ipoib_ud_group;
  * All are called in process context, those after @exit with ipoib_dev.lock held
  * unless another context is given.
  *
- * @name: for the log and for users
+ * @name: for users
+ * @id: likewise, enum ipoib_dev_engine
  * @connected: it can carry connections beside datagrams
  * @rtnl: its @start and @stop need rtnl
  * @hears: received packets pass the driver, which sees their LIDs
@@ -48,6 +49,7 @@ struct ipoib_ud_group;
  */
 struct ipoib_engine {
 	const char *name;
+	u32 id;
 	bool connected;
 	bool rtnl;
 	bool hears;

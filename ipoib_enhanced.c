@@ -17,6 +17,7 @@
  *
  * Locks: struct ipoib_enhanced.lock; the TX lock for sending.
  */
+#include <linux/ipoib.h>
 #include <linux/netdevice.h>
 #include <rdma/ib_verbs.h>
 
@@ -399,6 +400,7 @@ static int ipoib_enhanced_attach(struct ipoib_dev *dev,
 
 const struct ipoib_engine ipoib_enhanced_engine = {
 	.name		= "enhanced",
+	.id		= IPOIB_DEV_ENGINE_ENHANCED,
 	.rtnl		= true,
 	.create		= ipoib_enhanced_create,
 	.destroy	= ipoib_enhanced_destroy,

@@ -6,6 +6,7 @@
  * the groups that are attached to it: it calls the operations that it finds on
  * its net_device, ipoib_verbs_below.
  */
+#include <linux/ipoib.h>
 #include <linux/netdevice.h>
 #include <linux/unaligned.h>
 
@@ -97,6 +98,7 @@ static int ipoib_verbs_set_mtu(struct ipoib_dev *dev, u32 mtu)
 
 const struct ipoib_engine ipoib_verbs_engine = {
 	.name		= "verbs",
+	.id		= IPOIB_DEV_ENGINE_VERBS,
 	.connected	= true,
 	.hears		= true,
 	.create		= ipoib_verbs_create,

@@ -15,6 +15,7 @@
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
+#include "ipoib_engine.h"
 #include "ipoib_msg.h"
 #include "ipoib_multicast.h"
 #include "ipoib_port.h"
@@ -421,6 +422,7 @@ int ipoib_why_fill(struct sk_buff *skb, const void *object)
 	    ipoib_msg_put_ms(skb, IPOIB_A_DEV_CAUSE_AGE, since) ||
 	    nla_put_u32(skb, IPOIB_A_DEV_MODE, READ_ONCE(dev->connected) ?
 			IPOIB_DEV_MODE_CONNECTED : IPOIB_DEV_MODE_DATAGRAM) ||
+	    nla_put_u32(skb, IPOIB_A_DEV_ENGINE, dev->engine->id) ||
 	    nla_put_u32(skb, IPOIB_A_DEV_PKEY, READ_ONCE(dev->pkey)) ||
 	    nla_put(skb, IPOIB_A_DEV_GID, sizeof(dev->local_gid),
 		    &dev->local_gid) ||

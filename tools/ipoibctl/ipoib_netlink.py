@@ -30,6 +30,7 @@ CAUSES = ("none", "admin-down", "port-unknown", "port-down", "port-init",
           "sa-silent", "join-refused", "limited-pkey", "group-unusable",
           "starting")
 DEV_MODE = ("datagram", "connected")
+DEV_ENGINE = ("verbs", "enhanced")
 PATH_STATUS = ("unknown", "asking", "valid", "failed")
 LINK_STATUS = ("none", "opening", "up", "failed")
 GROUP_STATUS = ("waiting", "joining", "member", "left")
@@ -76,7 +77,7 @@ DEV = (("ifindex", number), ("ifname", text), ("cause", one_of(CAUSES)),
        ("port", number), ("port-state", number), ("phys-state", number),
        ("lid", number), ("sm-lid", number), ("join-error", signed),
        ("start-failures", number),
-       ("retries", number))
+       ("retries", number), ("engine", one_of(DEV_ENGINE)))
 NEIGH = (("ifindex", number), ("lladdr", lladdr), ("gid", gid), ("idle", number),
          ("path-status", one_of(PATH_STATUS)), ("dlid", number), ("sl", number),
          ("path-mtu", number), ("rate", number), ("hop-limit", number),

@@ -62,6 +62,16 @@ enum ipoib_dev_mode {
 };
 
 /**
+ * enum ipoib_dev_engine - What carries the datagrams of an interface.
+ * @IPOIB_DEV_ENGINE_VERBS: Queue pairs of the driver's own.
+ * @IPOIB_DEV_ENGINE_ENHANCED: An interface that the HCA has for this.
+ */
+enum ipoib_dev_engine {
+	IPOIB_DEV_ENGINE_VERBS,
+	IPOIB_DEV_ENGINE_ENHANCED,
+};
+
+/**
  * enum ipoib_path_status
  * @IPOIB_PATH_STATUS_UNKNOWN: Nothing is known, and nothing asked for it.
  * @IPOIB_PATH_STATUS_ASKING: The SA is asked, or will be soon.
@@ -140,6 +150,7 @@ enum {
 	IPOIB_A_DEV_JOIN_ERROR,
 	IPOIB_A_DEV_START_FAILURES,
 	IPOIB_A_DEV_RETRIES,
+	IPOIB_A_DEV_ENGINE,
 
 	__IPOIB_A_DEV_MAX,
 	IPOIB_A_DEV_MAX = (__IPOIB_A_DEV_MAX - 1)

@@ -14,6 +14,7 @@ from lib.ipoib import forget
 from lib.traffic import SO_SNDBUFFORCE, exchange
 from children_pkeys import place
 import fabric_netdev
+from users_doctor import ctl, finds
 
 BOOT = {"ipoib": "ours", "hcas": 2, "hca": "rdma_netdev=own", "seconds": 400,
         "partitions": "Default=0x7fff, ipoib, mtu=5 : ALL=full;\n"
@@ -230,6 +231,22 @@ def test_child_elsewhere():
         wait_until(lambda: ping(place, f"10.77.0.{host}", limit=0.5), 20, "an echo")
     space.ip(f"link del {kid.ifname}")
     wait_until(lambda: kid.ifname not in names_in(space), 10, "the child to go")
+
+
+@timeout(60)
+def test_parent_down():
+    """Such an HCA receives for children with the port's own interface: doctor says so."""
+    pair = ends()
+    kid = child_by_ip(pair.a, 0x8001)
+    kid.up()
+    kid.wait_carrier()
+    shown = {each["name"]: each for each in ctl("show", ns=pair.a.ns)}
+    ksft_eq([shown[end.ifname]["engine"] for end in (pair.a, kid)], ["enhanced"] * 2)
+    pair.a.set("down")
+    defer(pair.a.up)
+    kid.set("up")           # it went down with its parent
+    kid.wait_carrier()
+    finds(kid, "parent", "may receive nothing", kid.ifname, state="warn", status=0)
 
 
 # ---- events -----------------------------------------------------------------

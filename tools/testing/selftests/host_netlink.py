@@ -16,7 +16,8 @@ BOOT = "host"
 SPEC = os.path.join(ROOT, "Documentation", "netlink", "specs", "ipoib.yaml")
 HEADER = os.path.join(ROOT, "include", "uapi", "linux", "ipoib.h")
 GUIDE = os.path.join(ROOT, "Documentation", "guide", "troubleshooting.rst")
-CLIENT = {"cause": nl.CAUSES, "dev-mode": nl.DEV_MODE, "path-status": nl.PATH_STATUS,
+CLIENT = {"cause": nl.CAUSES, "dev-mode": nl.DEV_MODE,
+          "dev-engine": nl.DEV_ENGINE, "path-status": nl.PATH_STATUS,
           "link-status": nl.LINK_STATUS, "group-status": nl.GROUP_STATUS,
           "conn-status": nl.CONN_STATUS}
 SETS = {"dev": nl.DEV, "neigh": nl.NEIGH, "group": nl.GROUP, "conn": nl.CONN}
