@@ -4,7 +4,7 @@
 import os
 
 from .ipoib import End
-from .ksft import defer
+from .ksft import Skip, defer
 from .traffic import ping
 from .utils import CmdError, exists, ip, slow, wait_until, write
 
@@ -63,6 +63,10 @@ def child_by_sysfs(end, number, net=None, text=None):
 
 def add_link(end, ifname, words="", more="", fail=True, space=None):
     """ip link add, below the end's interface."""
+    if fail and "mode connected" in words:
+        end.need_verbs("connected mode")
+    if fail and more.startswith("netns") and end.enhanced() == "own":
+        raise Skip("a child in another namespace: not on such an HCA's own interface")
     return ip(f"link add link {end.ifname} name {ifname} {more} type ipoib "
               f"{words}", ns=space or end.ns, fail=fail, timeout=slow(30))
 

@@ -4,7 +4,7 @@
 from .ipoib import ends
 from .ksft import Failed, defer
 from .traffic import neigh_flush, ping
-from .utils import ip, read, slow, wait_until, write
+from .utils import exists, ip, read, slow, wait_until, write
 
 MTU = 65520
 
@@ -15,6 +15,8 @@ def mode(end):
 
 def set_mode(end, name):
     """By sysfs; the file may say to try again."""
+    if name == "connected":
+        end.need_verbs("connected mode")
     write(end.sys("mode"), name + "\n")
     if mode(end) != name:
         raise Failed(f"{end}: mode is {mode(end)} after {name} was written")
@@ -22,6 +24,8 @@ def set_mode(end, name):
 
 def netlink_mode(end, name, fail=True):
     """By rtnetlink, as ip link does it."""
+    if fail and name == "connected":
+        end.need_verbs("connected mode")
     return ip(["link", "set", "dev", end.ifname, "type",
                end.kind or "ipoib", "mode", name], ns=end.ns, fail=fail)
 
@@ -32,6 +36,12 @@ def counters(end):
     for line in end.ethtool("-S").stdout.splitlines()[1:]:
         key, _, value = line.strip().rpartition(": ")
         found[key] = int(value)
+    # What the driver counts of an HCA's own interface
+    path = f"/sys/kernel/debug/ipoib/{end.ifname}_state"
+    for line in read(path).splitlines() if exists(path) else ():
+        key, _, value = line.partition(": ")
+        if value.isdigit():
+            found.setdefault(key, int(value))
     return found
 
 

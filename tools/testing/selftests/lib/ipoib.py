@@ -6,7 +6,7 @@ import socket
 import struct
 
 from .fabric import fabric, hca, sm
-from .ksft import Failed, SetupFailed, defer, ksft_pr
+from .ksft import Failed, SetupFailed, Skip, defer, ksft_pr
 from .netns import ROOT, Netns, known
 from .traffic import neigh_flush, ping
 from .utils import (CmdError, cmd, exists, hold, ip, need_modules, now, read,
@@ -211,6 +211,19 @@ class End:
         words = args.split()
         return self.ns.cmd(["ethtool", words[0], self.ifname, *words[1:]],
                            fail=fail)
+
+    def enhanced(self):
+        """Which kind of HCA's own interface it is: "own", "ud"; None: by verbs."""
+        kind = (None, "own", "ud")[self.port.hca.caps()["rdma_netdev"]]
+        state = f"/sys/kernel/debug/ipoib/{self.ifname}_state"
+        if kind and exists(state) and "engine: verbs" in read(state):
+            return None
+        return kind
+
+    def need_verbs(self, what):
+        """Skip the case on an HCA's own interface, which "check HCA=" asks for."""
+        if self.enhanced():
+            raise Skip(f"{what}: not on an HCA's own interface")
 
     def queues(self):
         """How many queues it sends on."""
