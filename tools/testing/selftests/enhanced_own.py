@@ -171,6 +171,39 @@ def test_mtu():
     tcp_transfer(pair.a, pair.b, MIB)
 
 
+def setting(end, what, name):
+    """A value that ethtool shows."""
+    for line in end.ethtool(what).stdout.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.split()[0]
+    return None
+
+
+@timeout(60)
+def test_settings():
+    """ethtool reaches the HCA: what is set is there; what is not known is refused."""
+    pair = ends()
+    kid = child_by_ip(pair.a, 0x8001)
+    was = [setting(pair.a, "-c", name) for name in ("rx-usecs", "rx-frames")]
+    defer(pair.a.ethtool, f"-C rx-usecs {was[0]} rx-frames {was[1]}")
+    pair.a.ethtool("-C rx-usecs 21 rx-frames 9")
+    ksft_eq([setting(pair.a, "-c", name) for name in ("rx-usecs", "rx-frames")],
+            ["21", "9"])
+    ksft_ne(pair.a.ethtool("-C tx-usecs 5", fail=False).ret, 0)
+    for feature, name in (("tcp-segmentation-offload", "tso"), ("rx-checksumming", "rx"),
+                          ("receive-hashing", "rxhash")):
+        for value in ("off", "on"):
+            pair.a.ethtool(f"-K {name} {value}")
+            ksft_eq(pair.a.feature(feature), value == "on", f"{feature} {value}")
+        exchange(pair)
+    for what, name in (("-l", "Combined"), ("-g", "RX"), ("-g", "TX")):
+        ksft_gt(int(setting(pair.a, what, name)), 0, f"{what} {name}")
+    # A child of mlx5's has none of it.
+    for what in ("-l", "-g", "-c", "-x", "-S"):
+        ksft_ne(kid.ethtool(what, fail=False).ret, 0, f"child {what}")
+
+
 @timeout(60)
 def test_counters():
     """Packets and bytes are counted once, children's by the children."""
