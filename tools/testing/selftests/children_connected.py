@@ -20,6 +20,7 @@ BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions":
         "p6=0x0006, ipoib : ALL=full;\n"
         "p7=0x0007, ipoib : ALL=full;\n"
         "p8=0x0008, ipoib : ALL=full;\n"}
+VERBS_ONLY = "connected mode"
 
 
 def connect(both):

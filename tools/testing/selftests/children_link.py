@@ -3,11 +3,11 @@
 
 import os
 
-from lib import (Flood, Netns, ROOT, Stream, bkg, cmd, defer, ends, exists,
+from lib import (ROOT, Flood, Netns, Stream, bkg, cmd, defer, ends, exists,
                  fabric, ip, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
                  ksft_ne, ksft_not_in, ksft_true, ours_differs, ours_only,
-                 ping, ping_ok, read, settled, slow, sm, tcp_transfer,
-                 timeout, udp_exchange, wait_until)
+                 ping, ping_ok, read, settled, slow, sm, tcp_transfer, timeout,
+                 udp_exchange, verbs_only, wait_until)
 from lib.child import (Child, Children, add_link, address_with, child_by_ip,
                        child_by_sysfs, children, names_in, set_address)
 
@@ -21,6 +21,7 @@ BOOT = {"hcas": 2, "seconds": 120, "partitions":
         "e=0x0005, ipoib : ALL=full;\n"}
 
 
+@verbs_only("a child's own receive buffers")
 @timeout(120)
 def test_mtu():
     """The MTU of a child is its own group's, not the parent's."""
@@ -65,6 +66,7 @@ def test_parent_down_and_up():
     tcp_transfer(both.a, both.b, 1 << 18)
 
 
+@verbs_only("mlx5 receives for children with their parent")
 @timeout(90)
 def test_child_alone():
     """A child works while its parent is down, and again when it is up."""

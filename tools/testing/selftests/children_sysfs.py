@@ -5,10 +5,11 @@ import errno
 import os
 from threading import Thread
 
-from lib import (Netns, ROOT, cmd, defer, ends, exists, fabric, fixed_in_ours, ip,
-                 kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_ne,
-                 ksft_pr, ksft_true, now, ours_only, ping_ok, read, slow, tcp_transfer,
-                 timeout, udp_exchange, wait_until, write)
+from lib import (ROOT, Netns, cmd, defer, ends, exists, fabric, fixed_in_ours,
+                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_in,
+                 ksft_le, ksft_ne, ksft_pr, ksft_true, now, ours_only, ping_ok,
+                 read, slow, tcp_transfer, timeout, udp_exchange, verbs_only,
+                 wait_until, write)
 from lib.child import (Child, Children, child_by_ip, child_by_sysfs,
                        create_child, delete_child, errno_of, gone, names_in,
                        sysfs_name)
@@ -194,6 +195,7 @@ def test_traffic():
     ping_ok(pair.a.ns, pair.b.v4)
 
 
+@verbs_only("connected mode")
 def test_network_manager():
     """The order of NetworkManager: down, mode, up; 0x%04x to the parent."""
     end = home()
@@ -225,6 +227,7 @@ def test_renamed():
     ksft_true(gone(child))
 
 
+@verbs_only("an HCA frees its own later")
 @ours_only("the in-tree module does this later")
 def test_delete_is_done():
     """When a write to delete_child returns, the child and its QP are gone."""

@@ -9,6 +9,7 @@ from lib.connected import (MTU, conns, connected_ends, counters, established,
 from lib.traffic import tcp_both_ways, tcp_many, tcp_small_segments
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 

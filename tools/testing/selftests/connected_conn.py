@@ -14,6 +14,7 @@ from lib.connected import (both_connected, conns, connected_ends, counter,
 from lib.traffic import SO_SNDBUFFORCE, _addr, udp_send
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 180}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 IDLE = "/sys/module/ib_ipoib/parameters/conn_idle_timeout"

@@ -11,6 +11,7 @@ from lib.connected import (MTU, connected_ends, counter, established,
 from lib.traffic import _addr, udp_send
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 45}
+VERBS_ONLY = "connected mode"
 
 
 def armed(end):

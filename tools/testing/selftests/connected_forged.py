@@ -13,6 +13,7 @@ from lib.connected import (both_connected, conns, connected_ends, counter,
                            counters, established, set_mode, wait_connected)
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+VERBS_ONLY = "connected mode"
 
 HALF_OPEN = 1024    # in all
 LID_HALF_OPEN = 128 # of a LID

@@ -10,6 +10,7 @@ from lib.connected import (MTU, both_connected, conns, counter, counters,
                            established, set_mode, wait_connected)
 
 BOOT = {"hcas": 1, "ipoib": "ours", "seconds": 120}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 

@@ -19,6 +19,7 @@ from lib.connected import (conns, counter, established, gid_of, mode,
 from lib.load import Load
 
 BOOT = {"hcas": 18, "ipoib": "ours", "mem": 1536, "seconds": 150}
+VERBS_ONLY = "connected mode"
 
 PEERS = 16
 ROUNDS = int(os.environ.get("IPOIB_ROUNDS") or 2)

@@ -10,6 +10,7 @@ from lib.traffic import _addr, udp_send
 
 BOOT = {"hcas": 33, "ports": 2, "ipoib": "ours", "mem": 1536,
         "fabric": "switch_ports=80", "seconds": 180}
+VERBS_ONLY = "connected mode"
 
 PEERS = 64
 _hosts = []

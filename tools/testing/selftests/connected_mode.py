@@ -16,6 +16,7 @@ from lib.connected import (MTU, conns, counters, established, mode,
 from lib.ipoib import bond_of
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 105}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 FEATURES = ("tx-checksum-ip-generic", "tx-checksum-ipv4",

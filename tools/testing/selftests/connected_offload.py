@@ -11,6 +11,7 @@ from lib.connected import (conns, connected_ends, counter, counters,
                            established, wait_connected)
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 FLAG = "connected-offload"

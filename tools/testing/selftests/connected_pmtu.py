@@ -12,6 +12,7 @@ from lib.connected import (MTU, counter, established, set_mode, to_datagram,
 from lib.traffic import IP_MTU_DISCOVER, IP_PMTUDISC_DO, _addr, datagram
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ from lib import (ROOT, Tracer, any_ends, cmd, counted, defer, ends, exists,
                  ksft_raises, ksft_true, load_module, loaded, now,
                  ours_differs, ours_only, ping, ping_ok, port, read, read_int,
                  settled, slow, sm, tcp_transfer, timeout, udp_exchange,
-                 unload_module, wait_until, write)
+                 unload_module, verbs_only, wait_until, write)
 from lib.ipoib import iface_of
 from lib.ksft import module_kind
 from lib.tracing import events_of
@@ -236,6 +236,7 @@ def test_ring_parameters():
     ping_ok(pair.a.ns, pair.b.v4)
 
 
+@verbs_only("the HCA's own operations")
 def test_ethtool_info():
     """ethtool -i names the driver and the HCA."""
     for end in ends():
@@ -265,6 +266,7 @@ def test_ethtool_link():
     ksft_in("Link detected: no", text)
 
 
+@verbs_only("the HCA's own offloads")
 def test_ethtool_features():
     """Offloads are on: what the HCA has not, ours does itself when it sends."""
     end = ends().a
@@ -433,6 +435,7 @@ def test_rename():
     ksft_false(exists(f"{DEBUGFS}/{old}_mcg"), "the old name's file")
 
 
+@verbs_only("the HCA's own queues")
 @ours_differs("the in-tree module has no BQL")
 def test_bql():
     """The queue is limited by what it has in flight (BQL)."""

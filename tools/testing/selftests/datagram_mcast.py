@@ -10,8 +10,8 @@ import threading
 from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric,
                  hca, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
                  ksft_lt, ksft_not_in, ksft_pr, ksft_true, mcast_receiver,
-                 mcast_sender, mgid_of, now, ours_only, ping_ok, port, read,
-                 sa_query, slow, tcp_transfer, timeout, wait_until, write)
+                 mcast_sender, mgid_of, now, ours_only, own_interfaces, ping_ok, port,
+                 read, sa_query, slow, tcp_transfer, timeout, wait_until, write)
 from lib.connected import counter
 from lib.ipoib import End, mgid_text
 from lib.sa import sa_members, sa_records
@@ -612,7 +612,9 @@ def test_counted():
         mcast_start(pair.a, group, sink)
         mcast_send(pair.a, group, sink, 25, gap=0.002)
         ksft_eq(sink.collect(25, slow(1.5)), 25)
-    counted(pair.b, before, rx_packets=25, multicast=25)
+    # An HCA that receives by itself may not tell them from others.
+    more = {} if own_interfaces() else {"multicast": 25}
+    counted(pair.b, before, rx_packets=25, **more)
 
 
 @timeout(90)

@@ -10,6 +10,7 @@ from lib import (Capture, Stream, ends, ksft_eq, ksft_ge, ksft_le, ksft_true,
 from lib.child import children
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60, "group": "tso"}
+VERBS_ONLY = "segmentation by the driver"
 
 MIB = 1 << 20
 IP_OPTIONS, NOP = 4, b"\x01"

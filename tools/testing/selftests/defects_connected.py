@@ -14,6 +14,7 @@ from lib.ksft import SetupFailed
 from lib.traffic import _addr, udp_send
 
 BOOT = {"hcas": 2, "seconds": 90}
+VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
 

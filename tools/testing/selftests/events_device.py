@@ -9,7 +9,7 @@ from lib import (Failed, Flood, Stream, any_ends, cmd, defer, ends, exists,
                  ksft_pr, ksft_true, load_module, loaded, module, neigh_flush,
                  now, ours_differs, ping, ping_ok, port, read, slow, stagger,
                  stuck, tcp_transfer, timeout, unheard, unload_module,
-                 wait_until)
+                 verbs_only, wait_until)
 from lib.ipoib import forget
 
 # HCA 0 runs the SM, the hosts are on 1 and 2.
@@ -198,6 +198,7 @@ def break_qps(end):
     wait_until(failed, 5, "QPs that fail")
 
 
+@verbs_only("an HCA's own QP is its affair")
 @timeout(60)
 @ours_differs("the in-tree module does nothing on a QP's fatal error")
 def test_qp_fatal():
@@ -210,6 +211,7 @@ def test_qp_fatal():
     tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
+@verbs_only("an HCA's own QP is its affair")
 @timeout(60)
 @ours_differs("the in-tree module does nothing on a QP's fatal error")
 def test_qp_fatal_under_traffic():

@@ -9,7 +9,7 @@ from lib import (Flood, Stream, UdpSink, cmd, defer, ends, fixed_in_ours, hold,
                  ip, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_pr, ksft_true,
                  mcast_flow, mcast_passes, mcast_receiver, neigh_flush, now,
                  ping, ping_ok, port, slow, sm, stagger, tcp_transfer, timeout,
-                 wait_until)
+                 verbs_only, wait_until)
 from lib.traffic import mcast_start
 
 # HCA 0 runs the SM, the hosts are on 1 and 2: what happens to them does not
@@ -60,6 +60,7 @@ def longest_gap(pair, action, seconds=0.0, gap=0.01):
             return worst, flood.sent - len(sink.seen)
 
 
+@verbs_only("LIDs that packets come from")
 @timeout(90)
 @fixed_in_ours("its paths outlive the LID of the peer: no traffic for good")
 def test_peer_lid_change():

@@ -16,6 +16,7 @@ from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110}
+VERBS_ONLY = "the driver's own verbs fail"
 
 
 def refuse(where, what, errors, skip=0):

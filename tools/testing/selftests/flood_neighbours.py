@@ -13,7 +13,7 @@ import time
 from lib import (any_ends, bkg, defer, ends, hca, hold, in_groups, ip, ksft_eq,
                  ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_true,
                  neigh_flush, now, ping, ping_ok, read, settled, slow, stagger,
-                 timeout, wait_until, write)
+                 timeout, verbs_only, wait_until, write)
 from lib.capture import bth, deth, lrh
 from lib.child import Child, add_link
 from lib.connected import counter, counters, set_mode
@@ -214,6 +214,7 @@ def test_limit():
     ksft_gt(stats["path_queries"], queries)
 
 
+@verbs_only("LIDs that packets come from")
 @timeout(90)
 def test_denied_lid():
     """ARP that claims a peer's address from a wrong LID: the SA is left alone."""

@@ -11,6 +11,7 @@ from lib.connected import (MTU, conns, counter, established, mode, to_datagram,
 from lib.traffic import restarts
 
 BOOT = {"ipoib": "interop", "hcas": 2, "needs": "interop", "seconds": 90}
+VERBS_ONLY = "connected mode"
 
 MODULE = "ib_ipoib_interop"
 MIB = 1 << 20

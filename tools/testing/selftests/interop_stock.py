@@ -6,7 +6,7 @@ import os
 from lib import (any_ends, cmd, defer, exists, ifaces, ksft_eq, ksft_false,
                  ksft_in, ksft_true, loaded, mcast_passes, neigh_flush,
                  ping_ok, port, read, slow, tcp_transfer, timeout,
-                 udp_exchange)
+                 udp_exchange, verbs_only)
 from lib.ipoib import forget
 from lib.traffic import restarts
 
@@ -106,6 +106,7 @@ def test_reregister():
         tcp_transfer(pair.a, pair.b, 1 << 20)
 
 
+@verbs_only("connected mode")
 def test_connected_peer():
     """The distribution's side is put into connected mode: datagrams go on."""
     pair = pair_up()

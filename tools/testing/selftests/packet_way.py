@@ -13,6 +13,7 @@ from lib.connected import connected_ends
 from common import ROOT, TESTING, load_program
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 60}
+VERBS_ONLY = "the way of a packet through the driver"
 GROUPS = ("core", "datagram", "connected")
 
 PAGE = "The way of a packet"

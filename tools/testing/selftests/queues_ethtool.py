@@ -25,6 +25,7 @@ from lib.traffic import tcp_many
 from lib.utils import module_range
 
 BOOT = {"hcas": 2, "ipoib": "ours", "seconds": 115, "group": "queues"}
+VERBS_ONLY = "the driver's own queues"
 
 MIB = 1 << 20
 # asm-generic/socket.h

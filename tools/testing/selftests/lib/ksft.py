@@ -209,6 +209,29 @@ def ours_only(reason):
     return mark
 
 
+def own_interfaces():
+    """What kind of interface of their own HCAs have here: "own", "ud", or ""."""
+    path = "/sys/module/ibdevsim/parameters/hca"
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="ascii") as file:
+        keys = dict(word.split("=", 1) for word in file.read().strip().split(",")
+                    if "=" in word)
+    return keys.get("rdma_netdev", "none").replace("none", "")
+
+
+def verbs_only(reason):
+    """What the case looks at does not exist where HCAs have an interface of their own."""
+    def mark(func):
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            if own_interfaces():
+                raise Skip(f"queue pairs only: {reason}")
+            return func(*args, **kwargs)
+        return wrapper
+    return mark
+
+
 def module_kind():
     """Which ib_ipoib is tested: "ours", "stock" or "none"."""
     kind = os.environ.get("IPOIB_MODULE", "none")
