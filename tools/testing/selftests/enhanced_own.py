@@ -6,10 +6,10 @@ import socket
 
 from lib import (Flood, Netns, Stream, any_ends, define, defer, ends, expect_report, hca,
                  hold, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_ge, ksft_gt,
-                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping, ping_ok, port, read,
+                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping, ping_ok, port,
                  settled, slow, tcp_transfer, timeout, unload_module, wait_until, write)
-from lib.child import (add_link, child_by_ip, child_by_sysfs, errno_of, names_in,
-                       refused)
+from lib.child import (add_link, child_by_ip, child_by_sysfs, children, errno_of,
+                       names_in, refused)
 from lib.ipoib import forget
 from lib.traffic import SO_SNDBUFFORCE, exchange
 from children_pkeys import place
@@ -24,15 +24,9 @@ MIB = 1 << 20
 NO_CONNECTED = "ipoib_enhanced=0"
 
 
-def state(end):
-    """What debugfs says of it."""
-    text = read(f"/sys/kernel/debug/ipoib/{end.ifname}_state")
-    return dict(line.split(": ") for line in text.splitlines())
-
-
 def engine(end):
     """What carries its datagrams."""
-    return state(end)["engine"]
+    return end.state()["engine"]
 
 
 def rings(end):
@@ -71,8 +65,8 @@ define(globals(), CASES, shared)
 def test_engine():
     """The HCA's interface is used, and that is said; the driver counts, too."""
     pair = ends()
-    ksft_gt(int(state(pair.a)["path_queries"]), 0)
-    ksft_gt(int(state(pair.a)["mcast_joins"]), 0)
+    ksft_gt(int(pair.a.state()["path_queries"]), 0)
+    ksft_gt(int(pair.a.state()["mcast_joins"]), 0)
     for end in pair:
         ksft_eq(engine(end), "enhanced")
         ksft_in("driver: ibdevsim[ib_ipoib]", end.ethtool("-i").stdout)
@@ -208,10 +202,7 @@ def test_settings():
 def test_counters():
     """Packets and bytes are counted once, children's by the children."""
     pair = ends()
-    kids = [child_by_ip(end, 0x8001) for end in pair]
-    for kid in kids:
-        kid.up()
-        kid.wait_carrier()
+    kids = children(pair, 0x8001)
     everyone = (*pair, *kids)
     settled(*pair)
     before = [end.stats() for end in everyone]
@@ -236,13 +227,11 @@ def test_counters():
 def test_children_by_sysfs():
     """create_child makes them large enough, wherever their parent is."""
     pair = ends()
-    kids = [child_by_sysfs(end, 0x8001) for end in pair]
+    kids = children(pair, 0x8001, how=child_by_sysfs)
     for kid in kids:
-        kid.up()
-        kid.wait_carrier()
         ksft_eq(engine(kid), "enhanced")
-    tcp_transfer(kids[0], kids[1], MIB)
-    tcp_transfer(kids[1], kids[0], MIB)
+    tcp_transfer(kids.a, kids.b, MIB)
+    tcp_transfer(kids.b, kids.a, MIB)
 
 
 @timeout(60)
@@ -289,11 +278,8 @@ def test_parent_down():
 def test_pkey_moves():
     """The P_Key comes to another index: opened anew by itself."""
     pair = ends()
-    kids = [child_by_ip(end, 0x8001) for end in pair]
-    for kid in kids:
-        kid.up()
-        kid.wait_carrier()
-    stream = Stream(kids[0], kids[1], rate=MIB)
+    kids = children(pair, 0x8001)
+    stream = Stream(kids.a, kids.b, rate=MIB)
     index = place(pair.a, 0x8001)
     free = 1 + max(place(pair.a, key) for key in pair.a.port.pkeys())
 
@@ -315,7 +301,7 @@ def test_stuck_queue():
     pair = ends()
     stream = Stream(pair.a, pair.b, rate=4 * MIB)
     begin, before = kmsg_tail(), rings(pair.a)
-    restarts = int(state(pair.a)["qp_restarts"])
+    restarts = int(pair.a.state()["qp_restarts"])
     sock = pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 32 << 20)
     lift = pair.a.port.fault("wedged", 1)
@@ -324,6 +310,6 @@ def test_stuck_queue():
     lift.exec()
     stream.wait_progress(limit=30)
     stream.finish(60)
-    ksft_ge(int(state(pair.a)["qp_restarts"]), restarts + 1)
+    ksft_ge(int(pair.a.state()["qp_restarts"]), restarts + 1)
     ksft_ne(rings(pair.a), before, "rings as before")
     ksft_false(kmsg_since(begin, "can't be opened"))

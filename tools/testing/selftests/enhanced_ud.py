@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Our driver on HCAs with an interface of their own for IPoIB, as hfi1's."""
 
-from lib import define, ends, ksft_eq, ksft_gt, ksft_in, settled, tcp_transfer, timeout
+from lib import define, ends, ksft_eq, ksft_gt, ksft_in, settled, tcp_transfer
 import enhanced_own
 import fabric_netdev_ud
-from enhanced_own import MIB, engine
+from enhanced_own import MIB, engine, shared
 
 BOOT = {"ipoib": "ours", "hcas": 2, "hca": "rdma_netdev=ud", "seconds": 250,
         "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
@@ -22,12 +22,6 @@ CASES = {
     "test_pkey_moves": enhanced_own.test_pkey_moves,
     "test_stuck_queue": enhanced_own.test_stuck_queue,
 }
-
-
-@timeout(120)
-def shared(case):
-    """What others pass as well."""
-    case()
 
 
 define(globals(), CASES, shared)

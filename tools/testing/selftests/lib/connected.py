@@ -4,7 +4,7 @@
 from .ipoib import ends
 from .ksft import Failed, defer
 from .traffic import neigh_flush, ping
-from .utils import exists, ip, read, slow, wait_until, write
+from .utils import ip, read, slow, wait_until, write
 
 MTU = 65520
 
@@ -37,9 +37,7 @@ def counters(end):
         key, _, value = line.strip().rpartition(": ")
         found[key] = int(value)
     # What the driver counts of an HCA's own interface
-    path = f"/sys/kernel/debug/ipoib/{end.ifname}_state"
-    for line in read(path).splitlines() if exists(path) else ():
-        key, _, value = line.partition(": ")
+    for key, value in end.state().items():
         if value.isdigit():
             found.setdefault(key, int(value))
     return found

@@ -212,13 +212,16 @@ class End:
         return self.ns.cmd(["ethtool", words[0], self.ifname, *words[1:]],
                            fail=fail)
 
+    def state(self):
+        """What the driver's debugfs says of it; {} if there is none."""
+        path = f"/sys/kernel/debug/{self.kind or 'ipoib'}/{self.ifname}_state"
+        return dict(line.split(": ") for line in read(path).splitlines()) \
+            if exists(path) else {}
+
     def enhanced(self):
         """Which kind of HCA's own interface it is: "own", "ud"; None: by verbs."""
         kind = (None, "own", "ud")[self.port.hca.caps()["rdma_netdev"]]
-        state = f"/sys/kernel/debug/ipoib/{self.ifname}_state"
-        if kind and exists(state) and "engine: verbs" in read(state):
-            return None
-        return kind
+        return None if self.state().get("engine") == "verbs" else kind
 
     def need_verbs(self, what):
         """Skip the case on an HCA's own interface, which "check HCA=" asks for."""
