@@ -159,6 +159,7 @@ static int ibds_channel_new_qp(struct ibds_channel *ch)
 	qp->sqpn = nif->qpn;
 	qp->meta = ch->meta;
 	qp->stamps = ch->stamps;
+	qp->ring = ch->index < 32 ? BIT(ch->index) : 0;
 	/* The sum of all bytes is taken instead. */
 	qp->rcv->csum = false;
 	/* IPoIB may destroy an address handle as soon as it has sent. */

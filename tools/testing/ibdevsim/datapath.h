@@ -446,6 +446,8 @@ struct ibds_ucontext {
  * @meta: of a channel of an accelerated interface: what is told of packets beside
  *	their completions, by wr_id; NULL for other QPs
  * @stamps: of a channel: when packets left, by wr_id
+ * @ring: of a channel: its bit of faults.wedged_rings; 0 for other QPs, and
+ *	for rings beyond the first 32
  * @rq_retired: own receives whose completion was polled; under the CQ's lock
  * @sq: send queue
  * @av: RC: address vector
@@ -479,6 +481,7 @@ struct ibds_qp {
 	u32 sqpn;
 	struct ibds_rx_meta *meta;
 	u64 *stamps;
+	u32 ring;
 	u32 rq_retired;
 	struct ibds_sq sq;
 	struct ibds_path av;
@@ -599,7 +602,11 @@ static inline struct ibds_rcv *ibds_rcv_find(const struct ibds_dev *dev, u32 qpn
 
 static inline bool ibds_qp_wedged(const struct ibds_qp *qp)
 {
-	return ibds_wedged(qp->port, ibds_qp_special(qp));
+	const struct ibds_faults *faults = &qp->port->faults;
+
+	return unlikely(READ_ONCE(faults->armed)) &&
+	       (ibds_wedged(qp->port, ibds_qp_special(qp)) ||
+		(READ_ONCE(faults->wedged_rings) & qp->ring));
 }
 
 #endif /* IBDEVSIM_DATAPATH_H */

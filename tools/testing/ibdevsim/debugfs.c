@@ -346,6 +346,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(reset_delay_ms, u32),
 	IBDS_FAULT(wedged, bool),
 	IBDS_FAULT(wedged_special, bool),
+	IBDS_FAULT(wedged_rings, u32),
 	IBDS_FAULT(defer_tx, bool),
 	IBDS_FAULT(mad_delay_ms, u32),
 	IBDS_FAULT(mad_drop, u32),

@@ -108,5 +108,6 @@ void ibds_faults_update(struct ibds_port *port)
 		   atomic_read(&f->rc_send_error) ||
 		   atomic_read(&f->recv_post_error) ||
 		   atomic_read(&f->send_post_error) ||
-		   f->wedged || f->wedged_special || f->defer_tx);
+		   f->wedged || f->wedged_special || f->wedged_rings ||
+		   f->defer_tx);
 }

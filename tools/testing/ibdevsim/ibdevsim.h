@@ -343,6 +343,8 @@ struct ibds_counters {
  *	then the QP stays as it was
  * @wedged: data QPs neither send, receive, complete nor flush
  * @wedged_special: the same for QP0 and QP1
+ * @wedged_rings: the same for rings of accelerated interfaces, a bit for each of
+ *	the first 32
  * @defer_tx: sends run from a work item instead of in ib_post_send()
  * @mad_delay_ms: delay of MADs (QP0, QP1)
  * @mad_drop: MADs lost: 0 none, 1 all, n one in n
@@ -377,6 +379,7 @@ struct ibds_faults {
 	u32 reset_delay_ms;
 	bool wedged;
 	bool wedged_special;
+	u32 wedged_rings;
 	bool defer_tx;
 	u32 mad_delay_ms;
 	u32 mad_drop;

@@ -260,7 +260,11 @@ static void ibds_ud_spread(struct ibds_port *to, u32 qpn,
 	spin_lock(&ring->lock);
 	/* Pairs with smp_store_release() in ibds_post_recv(). */
 	tail = smp_load_acquire(&ring->rq.tail);
-	if (ring->rss_on != to || ring->rq.head == tail) {
+	if (ring->rss_on != to) {
+		ibds_count(to, drop_no_recv);
+	} else if (ibds_qp_wedged(ring->qp)) {
+		ibds_count(to, drop_wedged);
+	} else if (ring->rq.head == tail) {
 		ibds_count(to, drop_no_recv);
 	} else {
 		meta = &ring->qp->meta[ibds_rq_slot(&ring->rq,

@@ -4,10 +4,11 @@
 import errno
 import socket
 
-from lib import (Flood, Netns, Stream, any_ends, define, defer, ends, expect_report, hca,
-                 hold, kmsg_since, kmsg_tail, ksft_eq, ksft_false, ksft_ge, ksft_gt,
-                 ksft_in, ksft_lt, ksft_ne, ksft_true, load_module, ping, ping_ok, port,
-                 settled, slow, tcp_transfer, timeout, unload_module, wait_until, write)
+from lib import (Flood, Netns, Stream, UdpSink, any_ends, define, defer, ends,
+                 expect_report, hca, hold, kmsg_since, kmsg_tail, ksft_eq, ksft_false,
+                 ksft_ge, ksft_gt, ksft_in, ksft_lt, ksft_ne, ksft_pr, ksft_true,
+                 load_module, ping, ping_ok, port, settled, slow, tcp_transfer, timeout,
+                 unload_module, wait_until, write)
 from lib.child import (add_link, child_by_ip, child_by_sysfs, children, errno_of,
                        names_in, refused)
 from lib.ipoib import forget
@@ -46,6 +47,7 @@ CASES = {
     "test_children": fabric_netdev.test_children,
     "test_restarts": fabric_netdev.test_restarts,
     "test_errors": fabric_netdev.test_errors,
+    "test_stuck_ring": fabric_netdev.test_stuck_ring,
     "test_hot_unplug": fabric_netdev.test_hot_unplug,
 }
 
@@ -292,6 +294,37 @@ def test_pkey_moves():
     hold(1)
     stream.wait_progress(limit=20)
     stream.finish()
+
+
+@timeout(90)
+def test_stuck_ring_opened():
+    """The watchdog finds one queue that is stuck; the others lose a moment."""
+    expect_report("tx-watchdog")
+    pair, gap = ends(), 0.02
+    with UdpSink(pair.b.ns, pair.b.v4) as good, UdpSink(pair.b.ns, pair.b.v4) as bad:
+        works = fabric_netdev.socket_by_ring(pair, 0, good.port)
+        stuck = fabric_netdev.socket_by_ring(pair, 1, bad.port)
+        stuck.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 32 << 20)
+        begin = kmsg_tail()
+        restarts = int(pair.a.state()["qp_restarts"])
+        lift = pair.a.port.fault("wedged_rings", 2)
+        with Flood(pair.a, pair.b.v4, 200, gap, good.port, works) as steady:
+            with Flood(pair.a, pair.b.v4, 200, 0.001, bad.port, stuck, 8):
+                wait_until(lambda: kmsg_since(begin, "transmit queue 1 stuck"), 40,
+                           "the watchdog")
+                lift.exec()
+                wait_until(lambda: int(pair.a.state()["qp_restarts"]) > restarts, 10,
+                           "new rings")
+                before = bad.drain()
+                wait_until(lambda: bad.drain() > before + 100, 20,
+                           "datagrams of the ring that was stuck")
+            hold(1)
+            sent = steady.stop()
+            good.collect(sent, 2)
+            ksft_pr(f"of {sent} beside it {sent - len(good.seen)} were lost")
+            ksft_lt((sent - len(good.seen)) * gap, slow(1), "seconds lost beside it")
+    ksft_false(kmsg_since(begin, "transmit queue 0 stuck"))
+    ksft_false(kmsg_since(begin, "can't be opened"))
 
 
 @timeout(90)

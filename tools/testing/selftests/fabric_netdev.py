@@ -7,15 +7,15 @@ import socket
 import struct
 import time
 
-from lib import (Flood, Skip, Stream, any_ends, define, defer, ends, ends_with,
-                 exists, hca, hold, ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in,
-                 ksft_lt, ksft_ne, ksft_true, now, ping, ping_ok, port, slow,
+from lib import (Failed, Flood, Skip, Stream, UdpSink, any_ends, define, defer, ends,
+                 ends_with, exists, hca, hold, ksft_eq, ksft_false, ksft_ge, ksft_gt,
+                 ksft_in, ksft_lt, ksft_ne, ksft_true, now, ping, ping_ok, port, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until)
 from lib import stamps
 from lib.child import add_link, child_by_ip
 from lib.ipoib import forget, iface_of
 from lib.stamps import Phc
-from lib.traffic import exchange, restarts
+from lib.traffic import exchange, restarts, udp_send
 
 BOOT = {"ipoib": "stock", "hcas": 2, "hca": "rdma_netdev=own", "seconds": 150,
         "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
@@ -64,6 +64,28 @@ def recovers(pair, *faults):
     lift.exec()
     stream.wait_progress(limit=30)
     stream.finish(60)
+
+
+def sent_by_ring(end):
+    """Packets that each ring has sent."""
+    found = stats(end)
+    return [found[f"ch{ring}_tx_packets"] for ring in range(end.queues())
+            if f"ch{ring}_tx_packets" in found]
+
+
+def socket_by_ring(pair, ring, where, tries=64):
+    """A socket whose datagrams to the port @where leave by that ring."""
+    for _ in range(tries):
+        sock = pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        before = sent_by_ring(pair.a)
+        for _ in range(16):
+            sock.sendto(b"", (pair.b.v4, where))
+        wait_until(lambda old=before: sum(sent_by_ring(pair.a)) >= sum(old) + 16, 5,
+                   "16 packets sent")
+        if sent_by_ring(pair.a)[ring] >= before[ring] + 16:
+            return sock
+        sock.close()
+    raise Failed(f"no flow leaves by ring {ring}")
 
 
 def unplugged(kind, before=None):
@@ -360,6 +382,24 @@ def test_restarts():
 def test_errors():
     """Sends that fail, that cannot be posted, and queues that are stuck."""
     recovers(ends(), ("send_post_error", 3), ("send_error", 1), ("send_error", 3))
+
+
+@timeout(60)
+def test_stuck_ring():
+    """A ring that is stuck holds up no other; what it has leaves later."""
+    pair, count = ends(), 100
+    with UdpSink(pair.b.ns, pair.b.v4) as sink:
+        socks = [socket_by_ring(pair, ring, sink.port) for ring in (0, 1)]
+        lift = pair.a.port.fault("wedged_rings", 2)
+        for ring, sock in enumerate(socks):
+            with sock:
+                udp_send(sock, (pair.b.v4, sink.port), count, 200, ring * count)
+        sink.collect(count)
+        hold(1)
+        sink.drain()
+        ksft_eq(sorted(sink.seen), list(range(count)), "from the ring that works")
+        lift.exec()
+        ksft_eq(sink.collect(2 * count), 2 * count, "datagrams")
 
 
 @timeout(60)

@@ -21,8 +21,8 @@ FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
           "create_skip", "modify_error", "modify_skip", "map_error",
           "map_skip", "attach_error", "ah_delay_us", "create_delay_ms",
           "destroy_delay_ms", "reset_delay_ms", "wedged", "wedged_special",
-          "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop", "doorbell_ns",
-          "irq_ns", "lose_events")
+          "wedged_rings", "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
+          "doorbell_ns", "irq_ns", "lose_events")
 # A driver that behaves does not move these.
 STRICT = ("bad_lkey", "bad_modify", "cq_overflow", "sq_full", "rq_full")
 
