@@ -121,7 +121,7 @@ static void ipoib_neigh_remove(struct ipoib_neigh *neigh)
 	rhashtable_remove_fast(&dev->neigh->table, &neigh->node,
 			       ipoib_neigh_params);
 	/*
-	 * Pairs with ipoib_neigh_find(): readers of the new value do not find
+	 * Pairs with ipoib_neigh_lookup_other(): readers of the new value do not find
 	 * it in the table, and the grace period waits for those of the old one.
 	 */
 	smp_store_release(&dev->neigh->removals, dev->neigh->removals + 1);
@@ -417,37 +417,71 @@ static noinline bool ipoib_neigh_defer(struct ipoib_dev *dev,
 	return false;
 }
 
-/* If the stack probes the neighbour, the path may be stale. */
-static void ipoib_neigh_probe(struct ipoib_path *path,
-			      const struct sk_buff *skb, __be16 proto)
+/* Does a packet ask for its neighbour's address? */
+static __always_inline bool ipoib_neigh_probes(const struct sk_buff *skb,
+					       __be16 proto)
+{
+	return unlikely(proto != htons(ETH_P_IP)) &&
+	       ipoib_is_probe(proto, skb->data + IPOIB_HARD_LEN,
+			      skb_headlen(skb) - IPOIB_HARD_LEN);
+}
+
+static bool ipoib_path_outdated(const struct ipoib_path *path)
+{
+	return READ_ONCE(path->gen) != READ_ONCE(path->paths->gen);
+}
+
+/* The path may be stale.  Return: true, for the caller to end with. */
+static noinline bool ipoib_neigh_doubt(struct ipoib_path *path,
+				       const struct sk_buff *skb, __be16 proto)
 {
 	const void *pkt = skb->data + IPOIB_HARD_LEN;
 	u32 len = skb_headlen(skb) - IPOIB_HARD_LEN;
 
-	if (ipoib_is_probe(proto, pkt, len))
+	if (ipoib_path_outdated(path))
+		ipoib_path_refresh(path);
+	if (ipoib_neigh_probes(skb, proto))
 		ipoib_path_probe(path, ipoib_probe_target(proto, pkt, len));
+	return true;
 }
 
-/*
- * The neighbour of an address, or NULL.  A queue caches the last one, with the
- * number of removals before it was looked up: while that number is the same,
- * the neighbour is still there.
- */
-static struct ipoib_neigh *ipoib_neigh_find(struct ipoib_dev *dev,
-					    struct ipoib_last *last,
-					    const u8 *addr)
+/* How to reach a neighbour.  Return: as ipoib_neigh_lookup(). */
+static __always_inline bool ipoib_neigh_reach(struct ipoib_dev *dev,
+					      struct ipoib_neigh *neigh,
+					      struct sk_buff *skb,
+					      const u8 *addr, __be16 proto,
+					      struct ipoib_dest *dest)
+{
+	struct ipoib_path *path = neigh->path;
+
+	dest->link = neigh->link;
+	dest->ah = rcu_dereference(path->ah);
+	if (unlikely(!dest->ah))
+		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
+	ipoib_stamp(&neigh->used);
+	if (unlikely(ipoib_path_outdated(path)) ||
+	    ipoib_neigh_probes(skb, proto))
+		return ipoib_neigh_doubt(path, skb, proto);
+	return true;
+}
+
+/* The neighbour is not the queue's last one, or that may have been removed. */
+static noinline bool ipoib_neigh_lookup_other(struct ipoib_dev *dev,
+					      struct ipoib_last *last,
+					      struct sk_buff *skb,
+					      const u8 *addr, __be16 proto,
+					      struct ipoib_dest *dest)
 {
 	/* Before the look-up; pairs with ipoib_neigh_remove() */
 	u32 removals = smp_load_acquire(&dev->neigh->removals);
-	struct ipoib_neigh *neigh = last->neigh;
+	struct ipoib_neigh *neigh;
 
-	if (neigh && last->removals == removals &&
-	    ipoib_addr_equal(addr, neigh->addr))
-		return neigh;
 	neigh = rhashtable_lookup(&dev->neigh->table, addr, ipoib_neigh_params);
 	last->neigh = neigh;
 	last->removals = removals;
-	return neigh;
+	if (!neigh)
+		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
+	return ipoib_neigh_reach(dev, neigh, skb, addr, proto, dest);
 }
 
 /**
@@ -470,24 +504,20 @@ bool ipoib_neigh_lookup(struct ipoib_dev *dev, struct ipoib_last *last,
 			struct sk_buff *skb, const u8 *addr, __be16 proto,
 			struct ipoib_dest *dest)
 {
-	struct ipoib_neigh *neigh;
-	struct ipoib_path *path;
+	struct ipoib_neigh *neigh = last->neigh;
 
+	/*
+	 * What is rare ends with a call, so that this needs no stack.  While the
+	 * number of removals is that of the look-up, the neighbour is still there;
+	 * pairs with ipoib_neigh_remove().
+	 */
 	dest->qpn = ipoib_addr_qpn(addr);
-	neigh = ipoib_neigh_find(dev, last, addr);
-	if (unlikely(!neigh))
-		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
-	path = neigh->path;
-	dest->link = neigh->link;
-	dest->ah = rcu_dereference(path->ah);
-	if (unlikely(!dest->ah))
-		return ipoib_neigh_defer(dev, skb, addr, proto, dest);
-	ipoib_stamp(&neigh->used);
-	if (unlikely(READ_ONCE(path->gen) != READ_ONCE(path->paths->gen)))
-		ipoib_path_refresh(path);
-	if (unlikely(proto != htons(ETH_P_IP)))
-		ipoib_neigh_probe(path, skb, proto);
-	return true;
+	if (unlikely(!neigh ||
+		     last->removals != smp_load_acquire(&dev->neigh->removals) ||
+		     !ipoib_addr_equal(addr, neigh->addr)))
+		return ipoib_neigh_lookup_other(dev, last, skb, addr, proto,
+						dest);
+	return ipoib_neigh_reach(dev, neigh, skb, addr, proto, dest);
 }
 
 /**

@@ -102,7 +102,7 @@ struct ipoib_rc_chain {
 };
 
 /**
- * struct ipoib_last - neighbour of a queue's last packet, see ipoib_neigh_find()
+ * struct ipoib_last - neighbour of a queue's last packet, see ipoib_neigh_lookup()
  * @neigh: neighbour, or NULL
  * @removals: number of removals before it was looked up
  */

@@ -216,7 +216,7 @@ def test_breaches():
              "called from below"),
             ((Call("ipoib_txq_post", []),), "to their end"),
             ((Call("ipoib_ud_send", [Call("ipoib_rc_send", [
-                Call("ipoib_neigh_find", []), Call("ipoib_tso_send", []),
+                Call("ipoib_neigh_lookup_other", []), Call("ipoib_tso_send", []),
                 Call("ipoib_rx_skb", [])])]), post), "ib neigh netdev")):
         try:
             way(*wrong)
