@@ -86,7 +86,7 @@ def measure(talk, who, parent, count, up_count, idle, results, counts):
         results.setdefault(what, []).append(value)
         print(f'    {what:26} {value:10.3f}', flush=True)
         if counts and what in FIGURES:
-            pair.result(FIGURES[what], '-', '-', 'wall', who, value)
+            pair.result(FIGURES[what], '-', pair.HCA, 'wall', who, value)
 
     if idle:
         without = instructions_when_idle(idle)

@@ -17,6 +17,8 @@ ENDS = (('h1', '10.9.0.1', 'fd09::1'), ('h2', '10.9.0.2', 'fd09::2'))
 CONNECTED_MTU = 65520
 # Kinds of pairs with two drivers, and the modules beside the distribution's
 MIXED = {'mixed': 'interop', 'mixed-base': 'interop-base'}
+# What the HCAs of all figures of a program are called, see rows.py
+HCA = '-'
 # LOAD, when a profile is taken
 MARKER = None
 

@@ -198,7 +198,7 @@ def fail_over(bed, result):
 
 def measure(who, modules, count, action):
     def result(load, value):
-        pair.result(load, '-', '-', 'wall', who, value)
+        pair.result(load, '-', pair.HCA, 'wall', who, value)
 
     print(f'peers: {who}, {count} of them', flush=True)
     bed = Bed(count)

@@ -120,6 +120,8 @@ TITLES = {
     "28": "full rate after a peer's restart",
     "29": "a flood of forged ARP requests",
     "30": "the driver's code, on HCAs' own interfaces",
+    "31": "resolve 1000 neighbours, SM failover, on HCAs' own interfaces",
+    "32": "make and delete 1000 children, on HCAs' own interfaces",
 }
 
 # What differs by less than this is noise whatever the samples say.
@@ -434,6 +436,17 @@ TARGETS = [
     Target("29", "forged-answer/-/-/wall", absolute, "<=", 1, 0.1),
     *[Target("30", f"{load}-code/2044/{hca}/icount", cost, "<=", 1.0, 0.5)
       for hca in ("own", "ud") for load in ("tcp4", "tcp6", "udp64", "rr")],
+    *[Target("31", f"{load}/-/own/wall", times_better, ">=", 1.0, 2)
+      for load in ("resolve", "resolve-one")],
+    Target("31", "resolve-lost/-/own/wall", absolute, "<=", 0, 0),
+    Target("31", "resolve-queries/-/own/wall", absolute, "<=", 1.05, 0.55),
+    Target("31", "failover-gap/-/own/wall", absolute, "<=", 0, 0),
+    Target("31", "failover-queries/-/own/wall", absolute, "<=", 128, 64),
+    *[Target("32", f"child-{load}/-/own/wall", times_better, ">=", 1.0, 5)
+      for load in ("make", "delete")],
+    *[Target("32", f"child-memory-{load}/-/own/wall", cost, "<=", 1.0, 0.5)
+      for load in ("made", "up")],
+    Target("32", "child-runs/-/own/wall", cost, "<=", 1 / 50, 0),
 ]
 JUDGED = {
     times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",
