@@ -628,7 +628,7 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 	ipoib_dev_refresh(dev);
 	if (!dev->port_up) {
 		ipoib_dev_carrier_off(dev);
-		/* Engines may turn it off and on again, under rtnl. */
+		/* Engines may turn it off and on again, with locks of the stack. */
 		if (dev->engine->rtnl)
 			ipoib_dev_queue_link_work(dev);
 	}

@@ -179,6 +179,13 @@ static void ipoib_drop_parent(struct ipoib_port *port)
 	port->parent = NULL;
 }
 
+static void ipoib_warn_enhanced(const struct ipoib_port *port, int err)
+{
+	dev_warn(&port->ca->dev,
+		 "port %u: can't use the HCA's own interface: %pe\n", port->num,
+		 ERR_PTR(err));
+}
+
 /* May the HCA's own interface be used?  Say so, and why. */
 static bool ipoib_choose_enhanced(struct ipoib_port *port)
 {
@@ -191,9 +198,7 @@ static bool ipoib_choose_enhanced(struct ipoib_port *port)
 			 "port %u: not using the HCA's own interface: ipoib_enhanced=0\n",
 			 port->num);
 	else if (ret)
-		dev_warn(&port->ca->dev,
-			 "port %u: can't use the HCA's own interface: %pe\n",
-			 port->num, ERR_PTR(ret));
+		ipoib_warn_enhanced(port, ret);
 	return !ret && ipoib_use_enhanced;
 }
 
@@ -218,9 +223,7 @@ static int ipoib_add_parent(struct ipoib_port *port)
 			netdev_info(port->parent, "using the HCA's own interface\n");
 		return ret;
 	}
-	dev_warn(&port->ca->dev,
-		 "port %u: can't use the HCA's own interface: %pe\n",
-		 port->num, ERR_PTR(ret));
+	ipoib_warn_enhanced(port, ret);
 	ipoib_drop_parent(port);
 	port->enhanced = false;
 	return ipoib_register_parent(port, pkey);

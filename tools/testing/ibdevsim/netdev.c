@@ -19,7 +19,7 @@
  *     than for receiving, and no offloads.
  *
  * IPoIB may open and stop an interface without rtnl, and stop it twice; up and down
- * are serialized by nif->lock.  As of 6.15, own ones want the lock of the net_device's
+ * are serialized by nif->lock.  As of 6.16, own ones want the lock of the net_device's
  * operations for that, as mlx5's.
  */
 #include <linux/if_infiniband.h>
