@@ -67,46 +67,28 @@ static dma_addr_t ibds_dma_map_phys(__VA_ARGS__)
 	ibds_create_cq(_cq, _attr, struct ib_udata *attrs)
 #endif
 
-/* 6.6: time stamps are switched on by operations of their own */
+/* 6.6: time stamps are switched on by operations of their own; ndo_eth_ioctl does it */
 #ifdef IBDEVSIM_COMPAT_HWTSTAMP
 #define ndo_hwtstamp_get ndo_siocdevprivate
-#define ndo_hwtstamp_set ndo_eth_ioctl
+#define ndo_hwtstamp_set ndo_do_ioctl
 #define ibds_own_get_stamps(...)					\
-	__ibds_own_get_stamps(__VA_ARGS__);				\
-									\
-static int ibds_own_get_stamps(struct net_device *_dev,			\
-			       struct ifreq *_ifr, void __user *_data,	\
-			       int _cmd)				\
+	ibds_own_get_stamps(struct net_device *_dev,			\
+			    struct ifreq *_ifr, void __user *_data,	\
+			    int _cmd)					\
 {									\
 	return -EOPNOTSUPP;						\
 }									\
 									\
-static int __ibds_own_get_stamps(__VA_ARGS__)
+static int __maybe_unused __ibds_own_get_stamps(__VA_ARGS__)
 
 #define ibds_own_set_stamps(...)					\
-	__ibds_own_set_stamps(__VA_ARGS__);				\
-									\
-static int ibds_own_set_stamps(struct net_device *_dev,			\
-			       struct ifreq *_ifr, int _cmd)		\
+	ibds_own_set_stamps(struct net_device *_dev,			\
+			    struct ifreq *_ifr, int _cmd)		\
 {									\
-	struct hwtstamp_config _config = {};				\
-	int _err;							\
-									\
-	if (_cmd != SIOCSHWTSTAMP && _cmd != SIOCGHWTSTAMP)		\
-		return -EOPNOTSUPP;					\
-	if (_cmd == SIOCSHWTSTAMP &&					\
-	    copy_from_user(&_config, _ifr->ifr_data, sizeof(_config)))	\
-		return -EFAULT;						\
-	_err = _cmd == SIOCSHWTSTAMP ?					\
-	       __ibds_own_set_stamps(_dev, &_config, NULL) :		\
-	       __ibds_own_get_stamps(_dev, &_config);			\
-	if (!_err &&							\
-	    copy_to_user(_ifr->ifr_data, &_config, sizeof(_config)))	\
-		_err = -EFAULT;						\
-	return _err;							\
+	return -EOPNOTSUPP;						\
 }									\
 									\
-static int __ibds_own_set_stamps(__VA_ARGS__)
+static int __maybe_unused __ibds_own_set_stamps(__VA_ARGS__)
 #endif
 
 /* 6.5 */

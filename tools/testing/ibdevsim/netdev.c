@@ -383,25 +383,52 @@ static int ibds_own_get_stamps(struct net_device *netdev,
 	return 0;
 }
 
+static int ibds_nif_set_stamps(struct ibds_nif *nif, int tx_type, int rx_filter)
+{
+	if (tx_type != HWTSTAMP_TX_OFF && tx_type != HWTSTAMP_TX_ON)
+		return -ERANGE;
+	if (rx_filter < HWTSTAMP_FILTER_NONE ||
+	    rx_filter > HWTSTAMP_FILTER_NTP_ALL)
+		return -ERANGE;
+	nif->tstamp.tx_type = tx_type;
+	/* It is all or nothing. */
+	nif->tstamp.rx_filter = rx_filter ? HWTSTAMP_FILTER_ALL :
+					    HWTSTAMP_FILTER_NONE;
+	ibds_nif_update_stamps(nif->main);
+	return 0;
+}
+
 static int ibds_own_set_stamps(struct net_device *netdev,
 			       struct kernel_hwtstamp_config *config,
 			       struct netlink_ext_ack *extack)
 {
 	struct ibds_nif *nif = ibds_nif(netdev);
+	int err;
 
-	if (config->tx_type != HWTSTAMP_TX_OFF &&
-	    config->tx_type != HWTSTAMP_TX_ON)
-		return -ERANGE;
-	if (config->rx_filter < HWTSTAMP_FILTER_NONE ||
-	    config->rx_filter > HWTSTAMP_FILTER_NTP_ALL)
-		return -ERANGE;
-	nif->tstamp.tx_type = config->tx_type;
-	/* It is all or nothing. */
-	nif->tstamp.rx_filter = config->rx_filter ? HWTSTAMP_FILTER_ALL :
-						    HWTSTAMP_FILTER_NONE;
-	config->rx_filter = nif->tstamp.rx_filter;
-	ibds_nif_update_stamps(nif->main);
-	return 0;
+	err = ibds_nif_set_stamps(nif, config->tx_type, config->rx_filter);
+	if (!err)
+		config->rx_filter = nif->tstamp.rx_filter;
+	return err;
+}
+
+/* The same; IPoIB of kernels before 6.19 passes on nothing else. */
+static int ibds_own_ioctl(struct net_device *netdev, struct ifreq *ifr, int cmd)
+{
+	struct ibds_nif *nif = ibds_nif(netdev);
+	struct hwtstamp_config config;
+	int err;
+
+	if (cmd != SIOCSHWTSTAMP && cmd != SIOCGHWTSTAMP)
+		return -EOPNOTSUPP;
+	if (cmd == SIOCSHWTSTAMP) {
+		if (copy_from_user(&config, ifr->ifr_data, sizeof(config)))
+			return -EFAULT;
+		err = ibds_nif_set_stamps(nif, config.tx_type, config.rx_filter);
+		if (err)
+			return err;
+	}
+	return copy_to_user(ifr->ifr_data, &nif->tstamp, sizeof(nif->tstamp)) ?
+	       -EFAULT : 0;
 }
 
 static const struct net_device_ops ibds_own_ops = {
@@ -413,6 +440,7 @@ static const struct net_device_ops ibds_own_ops = {
 	.ndo_get_stats64 = ibds_own_stats64,
 	.ndo_hwtstamp_get = ibds_own_get_stamps,
 	.ndo_hwtstamp_set = ibds_own_set_stamps,
+	.ndo_eth_ioctl = ibds_own_ioctl,
 };
 
 static const struct net_device_ops ibds_ud_ops = {
