@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import re
+import statistics
 import time
 
 from lib import (any_ends, bkg, defer, ends, hca, hold, ksft_eq, ksft_gt, ksft_in,
@@ -57,17 +58,21 @@ def follows(apart, bound, ppm, limit=60):
     A distance between clocks, by a function, becomes small and stays so, for longer
     than their drift would let it.
     """
-    def near():
+    def distance():
         # A clock that is read on a busy host may be read late.
-        return min(abs(apart()) for _ in range(3)) < bound
+        return min(abs(apart()) for _ in range(3))
 
     ksft_gt(abs(apart()), 2 * NS, "apart at first")
-    wait_until(lambda: all(near() and not hold(0.5) for _ in range(6)), limit,
-               "the clock to follow")
-    end = now() + 2 * bound / ppm / 1000 + 5
+    wait_until(lambda: all(distance() < bound and not hold(0.5) for _ in range(6)),
+               limit, "the clock to follow")
+    end = now() + 3 * bound / ppm / 1000 + 5
+    found = []
     while now() < end:
         hold(0.5)
-        ksft_true(near(), f"{apart()} ns apart, {end - now():.1f} s before the end")
+        found.append(distance())
+        # So much a stamp of software may be wrong, once, that the clock believes.
+        ksft_lt(found[-1], 2 * bound, f"ns apart, {end - now():.1f} s before the end")
+    ksft_lt(statistics.median(found[-len(found) // 3:]), bound, f"ns apart: {found}")
 
 
 def by_hardware(pair):
@@ -104,7 +109,7 @@ def test_ptp4l_children():
     by_hardware(kids)
 
 
-@timeout(180)
+@timeout(200)
 def test_ptp4l_software():
     """
     By verbs there are software stamps: the system's clock follows an HCA's, whose
