@@ -59,6 +59,12 @@ ib_ipoib_interop-y := $(ib_ipoib-y) $(ib_ipoib-m)
 ccflags-y += -DIPOIB_INTEROP
 endif
 
+# What DKMS builds has the version of the package.
+ifneq ($(IPOIB_VERSION),)
+ib_ipoib-y += compat/ipoib_version.o
+ccflags-y += -DIPOIB_VERSION='"$(IPOIB_VERSION)"'
+endif
+
 else # called by hand
 
 KERNEL ?= 6.12
