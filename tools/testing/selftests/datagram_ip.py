@@ -4,9 +4,9 @@
 import socket
 import struct
 
-from lib import (Capture, Failed, Tracer, defer, ends, hold, in_groups, ip,
-                 ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_raises,
-                 ksft_true, neigh_flush, ours_only, ping, ping_ok, port, slow,
+from lib import (Capture, Failed, Tracer, defer, ends, hold, in_groups, ip, ksft_eq,
+                 ksft_ge, ksft_gt, ksft_in, ksft_le, ksft_ne, ksft_raises, ksft_true,
+                 neigh_flush, not_ud, ours_only, ping, ping_ok, port, slow,
                  tcp_transfer, timeout, udp_exchange, wait_until)
 from lib.connected import counter
 
@@ -35,6 +35,7 @@ def test_arp():
             pair.b.address())
 
 
+@not_ud("all packets are told to be for the host")
 def test_arp_format():
     """ARP on the wire: hardware type 32, length 20."""
     pair = ends()

@@ -7,11 +7,11 @@ import socket
 import struct
 import threading
 
-from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric,
-                 hca, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le,
-                 ksft_lt, ksft_not_in, ksft_pr, ksft_true, mcast_receiver,
-                 mcast_sender, mgid_of, now, ours_only, own_interfaces, ping_ok, port,
-                 read, sa_query, slow, tcp_transfer, timeout, wait_until, write)
+from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric, hca,
+                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_lt,
+                 ksft_not_in, ksft_pr, ksft_true, mcast_receiver, mcast_sender, mgid_of,
+                 not_ud, now, ours_only, own_interfaces, ping_ok, port, read, sa_query,
+                 slow, tcp_transfer, timeout, wait_until, write)
 from lib.connected import counter
 from lib.ipoib import End, mgid_text
 from lib.sa import sa_members, sa_records
@@ -560,6 +560,7 @@ def test_umcast():
 
 @ours_only("the in-tree module's rings can't be resized")
 @timeout(120)
+@not_ud("no ethtool -G")
 def test_umcast_restart():
     """With umcast on, an interface that restarts joins all groups again."""
     pair = ends()

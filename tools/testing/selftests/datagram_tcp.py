@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Streams and load: TCP with verified content, offloads, queues, GRO."""
 
-from lib import (Capture, Flood, Stream, UdpSink, counted, defer, ends,
-                 exists, kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt,
-                 ksft_pr, ping_ok, read_int, settled, slow, tcp_transfer,
-                 timeout, udp_exchange, wait_until)
+from lib import (Capture, Flood, Stream, UdpSink, counted, defer, ends, exists,
+                 kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr,
+                 not_ud, ping_ok, read_int, settled, slow, tcp_transfer, timeout,
+                 udp_exchange, wait_until)
 from lib.traffic import (_addr, tcp_both_ways, tcp_many, tcp_small_segments,
                          udp_send)
 
@@ -87,6 +87,7 @@ def test_offload_used():
     counted(pair.a, stats, tx_bytes=8 * MIB)
 
 
+@not_ud("it merges nothing")
 def test_gro():
     """Segments are merged on their way up."""
     pair = ends()

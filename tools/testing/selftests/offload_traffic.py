@@ -8,9 +8,9 @@ import signal
 import socket
 import struct
 
-from lib import (Capture, Flood, Netns, UdpSink, defer, define, ends, hold, ip,
-                 ksft_eq, ksft_true, ping_ok, plain_ends, read, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until, write)
+from lib import (Capture, Flood, Netns, UdpSink, defer, define, ends, hold, ip, ksft_eq,
+                 ksft_true, not_ud, ping_ok, plain_ends, read, slow, tcp_transfer,
+                 timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, counter, set_mode,
                            to_datagram)
 from lib.traffic import datagram, family_of
@@ -443,6 +443,7 @@ def raw_segments(pair):
 
 
 @timeout(90)
+@not_ud("no ethtool -G")
 def test_raw_segments():
     """A raw socket's packets with a virtio header, in short rings."""
     for pair in (ends(), plain_ends()):

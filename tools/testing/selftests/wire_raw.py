@@ -6,9 +6,9 @@ import random
 import struct
 import zlib
 
-from lib import (Capture, Mirror, Stream, UdpSink, ends, ksft_eq, ksft_ge,
-                 ksft_gt, ksft_le, ksft_true, neigh_flush, ping_ok, slow,
-                 tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Capture, Mirror, Stream, UdpSink, ends, ksft_eq, ksft_ge, ksft_gt,
+                 ksft_le, ksft_true, neigh_flush, not_ud, ping_ok, slow, tcp_transfer,
+                 timeout, udp_exchange, wait_until)
 from lib.capture import bth, deth, grh, lrh
 
 BOOT = {"hcas": 2, "seconds": 30}
@@ -166,6 +166,7 @@ def test_garbage_inside():
     ping_ok(pair.a.ns, pair.b.v6, count=3)
 
 
+@not_ud("it does not look at Q_Keys")
 def test_wrong_qkey():
     """A wrong Q_Key: the HCA drops it."""
     pair = ends()

@@ -12,8 +12,8 @@ sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)),
 from .ksft import (Failed, Skip, defer, define, expect_report, fixed_in_ours,
                    in_groups, ksft_eq, ksft_false, ksft_ge, ksft_gt, ksft_in,
                    ksft_le, ksft_lt, ksft_ne, ksft_not_in, ksft_pr, ksft_raises,
-                   ksft_true, ours_differs, ours_only, own_interfaces, timeout,
-                   verbs_only)
+                   ksft_true, not_ud, ours_differs, ours_only, own_interfaces,
+                   timeout, verbs_only)
 from .utils import (bkg, cmd, exists, hold, ip, kmsg_since, kmsg_tail, module,
                     need_modules, now, read, read_int, slow, stagger,
                     wait_until, write)

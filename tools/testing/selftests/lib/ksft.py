@@ -220,16 +220,25 @@ def own_interfaces():
     return keys.get("rdma_netdev", "none").replace("none", "")
 
 
-def verbs_only(reason):
-    """What the case looks at does not exist where HCAs have an interface of their own."""
+def _not_on(kinds, words):
     def mark(func):
         @functools.wraps(func)
         def wrapper(*args, **kwargs):
-            if own_interfaces():
-                raise Skip(f"queue pairs only: {reason}")
+            if own_interfaces() in kinds:
+                raise Skip(words)
             return func(*args, **kwargs)
         return wrapper
     return mark
+
+
+def verbs_only(reason):
+    """What the case looks at does not exist where HCAs have an interface of their own."""
+    return _not_on(("own", "ud"), f"queue pairs only: {reason}")
+
+
+def not_ud(reason):
+    """It does not exist with interfaces as hfi1's, which can do less."""
+    return _not_on(("ud",), f"not on hfi1's kind: {reason}")
 
 
 def module_kind():
