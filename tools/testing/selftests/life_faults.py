@@ -5,10 +5,10 @@ import os
 import subprocess
 import threading
 
-from lib import (ROOT, Flood, cmd, defer, ends, ensure_module, exists, fabric,
-                 ifaces, ip, ksft_false, ksft_ge, ksft_ne, ksft_pr, ksft_true,
-                 neigh_flush, ping, read, sm, tcp_transfer, timeout,
-                 unload_module, wait_until)
+from lib import (ROOT, Flood, Skip, cmd, defer, ends, ensure_module, exists, fabric,
+                 ifaces, ip, ksft_false, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true,
+                 neigh_flush, ping, read, sm, tcp_transfer, timeout, unload_module,
+                 verbs_only, wait_until)
 from lib import many
 from lib.child import child_by_ip
 from lib.connected import (both_connected, connected_ends, counters, mode,
@@ -135,10 +135,34 @@ def test_open():
     pair = ends()
     steps = each_step(pair, "modify", "open", closed_first(reopen))
     ksft_ge(steps, 3 * pair.a.queues(), "steps of the QPs")
-    for what, least in (("attach", 1), ("create", 1)):
-        ksft_ge(each_step(pair, what, "open", closed_first(reopen),
-                          3 if what == "attach" else 8), least, what)
+    ksft_ge(each_step(pair, "attach", "open", closed_first(reopen), 3), 1, "attach")
+    # An HCA's own interface gets its objects when it is opened: see below.
+    if not pair.a.enhanced():
+        ksft_ge(each_step(pair, "create", "open", closed_first(reopen), 8), 1, "create")
     tcp_transfer(pair.a, pair.b, 1 << 19)
+
+
+@timeout(200)
+def test_open_refused():
+    """Where there is no memory for an HCA's objects, the command says so."""
+    pair = ends()
+    if not pair.a.enhanced():
+        raise Skip("needs HCAs' own interfaces, which get objects when they are opened")
+    for skip in range(STEPS):
+        pair.a.set("down")
+        fault = arm(pair.a, "create", 1, skip)
+        done = pair.a.set("up", fail=False)
+        unused = disarm(pair.a, "create", fault)
+        if done.ret:
+            ksft_in("Cannot allocate memory", done.stderr)
+        # And with it the addresses, which went when it was closed
+        pair.a.up()
+        recovers(pair)
+        if unused:
+            break
+    # CQs and a QP for each ring
+    ksft_ge(skip, 2 * pair.a.queues(), "objects")
+    pair.ready()
 
 
 @timeout(300)
@@ -157,6 +181,7 @@ def test_open_again_and_again():
     recovers(pair)
 
 
+@verbs_only("an HCA's own QP is its affair")
 @timeout(350)
 def test_restart():
     """Each step of a restart fails, under traffic."""
