@@ -39,8 +39,9 @@ LOG = os.path.join(STATE_DIR, "swap.log")
 LOCK = os.path.join(STATE_DIR, "lock")
 # As long as somebody has to confirm
 WAITING = os.path.join(STATE_DIR, "waiting")
-# s: a port's interface; its carrier; duplicate address detection
-APPEAR, CARRIER, UNIQUE = 30, 30, 5
+# s: a port's interface; its carrier; duplicate address detection; a child that somebody
+# else is making
+APPEAR, CARRIER, UNIQUE, MADE = 30, 30, 5, 2
 SIOCGIFFLAGS, SIOCGIFMTU, SIOCGIFINDEX = 0x8913, 0x8921, 0x8933
 IFF_UP, IFF_RUNNING = 1, 0x40
 # Settings that have the kernel tell peers of a new link-layer address
@@ -336,8 +337,11 @@ def save():
             for name, bodies in found.items()}
     # Each after its parent
     state["interfaces"].sort(key=lambda one: one["child"])
+    known = port_guids("*")
     for one in state["interfaces"]:
         if one["child"]:
+            if known and one["guid"] not in known:
+                take_guid(one, state["interfaces"])
             parent_of(one, state["interfaces"])
     return state
 
@@ -347,10 +351,21 @@ def bodies_of(state, space, name):
             for text in state["objects"].get(str(space), {}).get(name, ())]
 
 
-def port_guids():
+def take_guid(child, found):
+    """
+    A GUID that no port has, as networkd makes for children of the kernel's own driver,
+    is of no use to anybody: the child gets that of its parent.
+    """
+    for one in found:
+        if not one["child"] and one["space"] == child["space"] and \
+                one["index"] == child["below"]:
+            child["unknown_guid"], child["guid"] = child["guid"], one["guid"]
+
+
+def port_guids(index="0"):
     """GUIDs of all ports, as they are in an interface's address."""
     found = (read(path) for path in
-             glob.glob("/sys/class/infiniband/*/ports/*/gids/0"))
+             glob.glob(f"/sys/class/infiniband/*/ports/*/gids/{index}"))
     return {gid.replace(":", "")[-16:] for gid in found if gid}
 
 
@@ -407,6 +422,8 @@ def not_kept(state):
             yield f"{one['name']}: the qdisc {kind}, with classes and filters"
         if xdp:
             yield f"{one['name']}: its XDP program"
+        if "unknown_guid" in one:
+            yield f"{one['name']}: the GUID {one['unknown_guid']}, which no port has"
 
 
 # ---- modules -----------------------------------------------------------------------
@@ -692,13 +709,38 @@ class Restorer:
                 return
         name = one["name"] if one["space"] == parent["space"] else \
             f"swapped{place}"
+        try:
+            self._add_child(one, parent, name)
+        except SwapError as error:
+            # networkd makes its children as soon as it sees their parent.
+            if name != one["name"] or "File exists" not in str(error):
+                raise
+            if wait(lambda: self._claim(place, one, parent), MADE):
+                return
+            self._unmake_child(one, parent, error)
+            self._add_child(one, parent, name)
+        if name != one["name"]:
+            self._move(one, self._space(parent), name)
+        self.now[place] = one["space"], self._ask(one, SIOCGIFINDEX)
+
+    def _unmake_child(self, one, parent, error):
+        """One with a GUID that the port has not, which the kernel's own driver takes."""
+        try:
+            link = self._link(one)
+        except SwapError:
+            raise error from None
+        here = links(self._space(one))
+        if not is_child(link) or data_of(link)["pkey"] != one["pkey"] or \
+                below(link, here) != self._ask(parent, SIOCGIFINDEX):
+            raise error
+        with self._space(one):
+            ip("link", "del", "dev", one["name"])
+
+    def _add_child(self, one, parent, name):
         with self._space(parent):
             ip("link", "add", "link", parent["name"], "name", name, "type",
                "ipoib", "pkey", f"{one['pkey']:#06x}", "mode", one["mode"],
                "umcast", str(one["umcast"]))
-        if name != one["name"]:
-            self._move(one, self._space(parent), name)
-        self.now[place] = one["space"], self._ask(one, SIOCGIFINDEX)
 
     def _mode(self, one, key, value):
         """By the file, if there is one: the kernel's driver has no other safe way."""
