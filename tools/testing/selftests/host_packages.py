@@ -9,8 +9,8 @@ from lib import cmd, defer, ksft_eq, ksft_in, ksft_pr, slow, timeout
 from common import ROOT
 
 BOOT = "host"
-GROUPS = ("users",)
-SECONDS = 400
+GROUPS = ("packages",)
+SECONDS = 500
 
 NAMES = ["ib-ipoib-dkms", "ibdevsim-dkms", "ipoibctl"]
 
@@ -45,6 +45,17 @@ def test_debs():
     finds them first; nothing is left of them when the packages are removed.
     """
     packages("debs", ".deb")
+
+
+@timeout(1500)
+def test_source():
+    """
+    The guide's commands: make KDIR=/lib/modules/$(uname -r)/build, make install; rm
+    /lib/modules/$(uname -r)/updates/ib_ipoib.ko, depmod.
+    """
+    said = script("debs", "source")
+    ksft_in("/updates/ib_ipoib.ko", said)
+    ksft_in("nothing is left", said)
 
 
 @timeout(1500)

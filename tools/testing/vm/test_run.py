@@ -138,7 +138,7 @@ class Options(unittest.TestCase):
                      ["--sm", "ufm"], ["--frobnicate"], ["--hcas", "37"],
                      ["--hcas", "19", "--ports", "2"],
                      ["--hcas", "5", "--fabric-args", "switch_ports=4"],
-                     ["--image", "sarge"],
+                     ["--image", "sarge"], ["--disk", "/no/such"],
                      ["--image", "bookworm", "--ipoib-args", "a=1"]):
             with self.subTest(argv=argv):
                 self.assertTrue(self.refused(*argv, "--", "true"))

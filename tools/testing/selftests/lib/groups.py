@@ -33,6 +33,8 @@ GROUPS = {
     "verbs": Group(15, 1, "programs and the kernel's protocols that use the "
                    "fabric's verbs"),
     "users": Group(20, 1, "the programs with which IPoIB is used and looked after"),
+    "packages": Group(20, 1, "packages, and patches for a kernel tree: built, installed, "
+                      "booted, removed"),
     "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
@@ -46,6 +48,8 @@ GROUPS = {
     "tools": Group(10, 1, "the test tools themselves, and unit tests"),
 }
 DEFAULT = "core"
+# Those that run the same whatever the kernel and the module are
+ANY_KERNEL = ("packages",)
 ALL = "all"         # T=@all: every case
 
 BY_PREFIX = {
