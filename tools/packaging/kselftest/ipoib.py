@@ -4,9 +4,10 @@
 
     ipoib.py [FILE[:CASE,...]]...
 
-Without arguments, all files are run for which two ordinary HCAs suffice.  It loads
-ibdevsim and ib_ipoib, and removes them when it ends; a machine that has HCAs already is
-left alone.  It needs root, opensm, iproute2, ethtool, ping and tcpdump.
+Without arguments, nor words in the environment's IPOIB_CASES (run_kselftest.sh passes
+none on), all files are run for which two ordinary HCAs suffice.  It loads ibdevsim and
+ib_ipoib, and removes them when it ends; a machine that has HCAs already is left alone.
+It needs root, opensm, iproute2, ethtool, ping and tcpdump.
 """
 
 import contextlib
@@ -72,7 +73,10 @@ def load():
             run("mount", "-t", kind, kind, place)
     for number in range(2):
         write("/sys/bus/ibdevsim/new_device", f"{number} ports=1")
-    write("/run/partitions.conf", "Default=0x7fff, ipoib : ALL=full;\n")
+    # Those that cases take for granted
+    write("/run/partitions.conf", "Default=0x7fff, ipoib : ALL=full;\n" + "".join(
+        f"part{key:x}={key:#06x}, ipoib : ALL=full;\n"
+        for key in range(0x8001, 0x8010)))
     for name in ("sm-start", "sm-stop"):
         shutil.copy(os.path.join(CASES, "lib", name), "/run")
     os.makedirs("/run/opensm", exist_ok=True)
@@ -129,10 +133,12 @@ def main():
         check()
     except Missing as reason:
         return skipped(reason)
+    chosen = os.environ.get("IPOIB_CASES", "").split()
     try:
         load()
         return subprocess.run([sys.executable, os.path.join(CASES, "run_tests"),
-                               *(sys.argv[1:] or suitable())], check=False).returncode
+                               *(sys.argv[1:] or chosen or suitable())],
+                              check=False).returncode
     except (Missing, OSError) as reason:
         return skipped(reason)
     finally:
