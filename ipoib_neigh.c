@@ -504,16 +504,13 @@ bool ipoib_neigh_lookup(struct ipoib_dev *dev, struct ipoib_last *last,
 			struct sk_buff *skb, const u8 *addr, __be16 proto,
 			struct ipoib_dest *dest)
 {
+	/* Pairs with ipoib_neigh_remove(): while it is the same, @last is there. */
+	u32 removals = smp_load_acquire(&dev->neigh->removals);
 	struct ipoib_neigh *neigh = last->neigh;
 
-	/*
-	 * What is rare ends with a call, so that this needs no stack.  While the
-	 * number of removals is that of the look-up, the neighbour is still there;
-	 * pairs with ipoib_neigh_remove().
-	 */
+	/* What is rare ends with a call, so that this needs no stack. */
 	dest->qpn = ipoib_addr_qpn(addr);
-	if (unlikely(!neigh ||
-		     last->removals != smp_load_acquire(&dev->neigh->removals) ||
+	if (unlikely(!neigh || last->removals != removals ||
 		     !ipoib_addr_equal(addr, neigh->addr)))
 		return ipoib_neigh_lookup_other(dev, last, skb, addr, proto,
 						dest);
