@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from lib import cmd, defer, installed, ksft_eq, ksft_pr, slow, timeout
+from lib import cmd, defer, host_installed, ksft_eq, ksft_pr, slow, timeout
 from common import ROOT, RUN, TESTING, VM
 
 BOOT = "host"
@@ -34,17 +34,23 @@ def empty_disk():
     return file.name
 
 
-def start(image, disk, *cases):
-    """The host starts, with what was written before, and runs cases of installed.py."""
-    names = [f"test_{case}" for case in cases]
-    ksft_eq([name for name in names if not hasattr(installed, name)], [], "no case")
-    argv = [RUN, "--image", image, "--disk", disk, "--ipoib", "none", "--known", "stock",
-            "--hcas", "3", "--mem", "1536", "--timeout", str(int(slow(900))), "--",
-            RUN_TESTS, "lib.installed:" + ",".join(names)]
-    done = subprocess.run(argv, text=True, check=False, stdout=subprocess.PIPE,
+def machine(*words):
+    """What a virtual machine says, which has to end well: words of vm/run."""
+    done = subprocess.run([RUN, *words], text=True, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     ksft_pr(done.stdout)
-    ksft_eq(done.returncode, 0, " ".join(cases))
+    ksft_eq(done.returncode, 0, words[-1])
+    return done.stdout
+
+
+def start(image, disk, *cases):
+    """The host starts, with what was written before; cases of host_installed run."""
+    names = [f"test_{case}" for case in cases]
+    missing = [name for name in names if not hasattr(host_installed, name)]
+    ksft_eq(missing, [], "no case")
+    machine("--image", image, "--disk", disk, "--ipoib", "none", "--known", "stock",
+            "--hcas", "3", "--mem", "1536", "--timeout", str(int(slow(900))), "--",
+            RUN_TESTS, "lib.host_installed:" + ",".join(names))
 
 
 @timeout(2400)

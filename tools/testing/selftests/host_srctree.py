@@ -4,11 +4,11 @@
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 
-from lib import cmd, defer, ksft_eq, ksft_in, ksft_pr, ksft_true, read, slow, timeout
-from common import ROOT, RUN, VM, built, kernels
+from lib import cmd, defer, ksft_eq, ksft_in, ksft_true, read, slow, timeout
+from common import ROOT, VM, built, kernels
+from host_install import machine
 
 BOOT = "host"
 GROUPS = ("packages",)
@@ -153,13 +153,9 @@ depmod
 export IPOIB_CASES="{FILES}"
 exec {where}/run_kselftest.sh -c {TESTS}
 """)
-    done = subprocess.run([RUN, "--kernel", SERIES, "--hcas", "0", "--sm", "none",
-                           "--timeout", str(int(slow(600))), "--", "sh", script],
-                          text=True, check=False, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
-    ksft_pr(done.stdout)
-    ksft_eq(done.returncode, 0)
-    ksft_true(re.search(rf"^ok 1 selftests: {TESTS}: ipoib.py$", done.stdout, re.M),
+    said = machine("--kernel", SERIES, "--hcas", "0", "--sm", "none",
+                   "--timeout", str(int(slow(600))), "--", "sh", script)
+    ksft_true(re.search(rf"^ok 1 selftests: {TESTS}: ipoib.py$", said, re.M),
               "passed, and was not skipped")
     for name in FILES.split():
-        ksft_true(re.search(rf"^# ok \d+ {name}\.", done.stdout, re.M), f"cases of {name}")
+        ksft_true(re.search(rf"^# ok \d+ {name}\.", said, re.M), f"cases of {name}")

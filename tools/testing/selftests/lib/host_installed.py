@@ -29,8 +29,10 @@ def runs(path):
     ksft_true(found.startswith(path), f"modinfo -n: {found}")
     wait_until(lambda: os.path.isdir(MODULE), 30, "the module")
     ksft_eq("O" in read(f"{MODULE}/taint"), path == OURS, "from outside the kernel")
+    # Debian's kernels have none for their own modules, in the file neither.
+    version = f"{MODULE}/srcversion"
     ksft_eq(cmd(["modinfo", "-F", "srcversion", "ib_ipoib"]).stdout.strip(),
-            read(f"{MODULE}/srcversion"), "srcversion")
+            read(version) if os.path.exists(version) else "", "srcversion")
 
 
 def keep(path, text):
