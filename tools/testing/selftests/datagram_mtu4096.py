@@ -2,8 +2,8 @@
 """A fabric whose broadcast group has an MTU of 4096: interfaces of 4092."""
 
 from lib import (Capture, ends, ksft_eq, ksft_ge, ksft_le, ksft_raises,
-                 mcast_flow, ping, ping_ok, plain_ends, slow, tcp_transfer,
-                 udp_exchange)
+                 mcast_flow, own_interfaces, ping, ping_ok, plain_ends, slow,
+                 tcp_transfer, udp_exchange)
 
 BOOT = {
     "hcas": 2,
@@ -37,7 +37,8 @@ def test_streams():
     pair = ends()
     with Capture(pair.b, 0x0800) as packets:
         tcp_transfer(pair.a, pair.b, 8 << 20)
-    ksft_ge(max(len(p.data) for p in packets.of(0x0800)), 2 * 4092)
+    if own_interfaces() != "ud":    # which merges nothing
+        ksft_ge(max(len(p.data) for p in packets.of(0x0800)), 2 * 4092)
     tcp_transfer(pair.b, pair.a, 8 << 20)
     tcp_transfer(pair.a, pair.b, 4 << 20, address=pair.b.v6)
     got = udp_exchange(pair.a, pair.b, 50, 4092 - 28)
