@@ -448,6 +448,8 @@ static const struct net_device_ops ibds_ud_ops = {
 	.ndo_uninit = ibds_ud_uninit,
 	.ndo_open = ibds_ud_open,
 	.ndo_stop = ibds_ud_stop,
+	/* hfi1 has had it until 6.10; without it the in-tree driver says 0. */
+	.ndo_get_stats64 = dev_get_tstats64,
 };
 
 /* ---- what IPoIB calls --------------------------------------------------- */
