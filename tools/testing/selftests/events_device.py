@@ -153,6 +153,7 @@ def replaced(pair):
     return defer(replace)
 
 
+@fixed_in_ours("the HCA's own interface turns the carrier on again", on="own ud")
 @timeout(90)
 def test_device_fatal():
     """The HCA reports a fatal error: the interface goes down bounded, and
@@ -172,7 +173,7 @@ def test_device_fatal():
     ping_ok(new.a.ns, new.b.v4)
 
 
-@fixed_in_ours("the HCA's own interface turns the carrier on again", on="own")
+@fixed_in_ours("the HCA's own interface turns the carrier on again", on="own ud")
 @timeout(60)
 def test_device_fatal_unplugged():
     """A HCA with a fatal error is removed under traffic."""
