@@ -70,6 +70,7 @@ else # called by hand
 KERNEL ?= 6.12
 VM := tools/testing/vm
 FABRIC := tools/testing/ibdevsim
+ETHERNET := eth_ipoib
 BROKEN := tools/testing/broken
 BENCH := tools/testing/bench
 OUT := build
@@ -139,7 +140,7 @@ SOURCES = $(wildcard *.c *.h) Makefile
 all: modules
 
 # kbuild is started under a lock: other people's runs build too.
-LOCKED := modules fabric interop broken floor selftest
+LOCKED := modules ethernet fabric interop broken floor selftest
 ifeq ($(IPOIB_BUILD_LOCKED),)
 
 $(LOCKED):
@@ -164,6 +165,12 @@ fabric:
 ifneq ($(DEFAULT),)
 	$(call update,$(OUT)/$(RELEASE)/ibdevsim/ibdevsim.ko,$(FABRIC)/ibdevsim.ko)
 endif
+
+ethernet:
+	$(call link-compat,$(OUT)/$(RELEASE)/eth_ipoib)
+	@cp -rsf $(CURDIR)/include $(OUT)/$(RELEASE)/eth_ipoib/
+	$(call build,$(OUT)/$(RELEASE)/eth_ipoib,$(wildcard $(ETHERNET)/*.c \
+		$(ETHERNET)/*.h $(ETHERNET)/Makefile))
 
 interop:
 	$(call write-config,$(OUT)/$(RELEASE)/interop)
@@ -259,9 +266,11 @@ docs: setup
 	@echo "$(OUT)/html/index.html"
 
 DESTDIR ?= $(INSTALL_MOD_PATH)
-install: modules
+install: modules ethernet
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
+	install -D -m 644 $(OUT)/$(RELEASE)/eth_ipoib/eth_ipoib.ko \
+		$(DESTDIR)/lib/modules/$(RELEASE)/updates/eth_ipoib.ko
 	install -D -m 644 -t $(DESTDIR)/usr/local/lib/ipoibctl \
 		$(wildcard tools/ipoibctl/*.py)
 	install -t $(DESTDIR)/usr/local/lib/ipoibctl tools/ipoibctl/ipoibctl
@@ -310,6 +319,7 @@ help:
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make fabric-shell the same, for programs that use verbs (ibv_*, perftest)'
 	@echo 'make setup        install what all of this needs (Debian 12, as root)'
+	@echo 'make ethernet     build eth_ipoib.ko, Ethernet interfaces on top of IPoIB'
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
 	@echo 'make interop      build build/interop/ib_ipoib_interop.ko, which can be loaded'
 	@echo '                  beside the module of the distribution'

@@ -29,31 +29,11 @@ static void ipoib_set_rx_mode_async(struct net_device *_ndev)		      \
 static int __ipoib_set_rx_mode_async(__VA_ARGS__)
 #endif
 
-/* 6.15: a new link's parameters in a structure, see Makefile.compat */
+#include "newlink_compat.h"
+
 #ifdef IPOIB_COMPAT_NEWLINK
-#include <net/rtnetlink.h>
-
-struct rtnl_newlink_params {
-	struct net *link_net;
-	struct nlattr **tb;
-	struct nlattr **data;
-};
-
-#define rtnl_newlink_link_net(params)	((params)->link_net)
-
 #define ipoib_nl_newlink(ndev, params, extack)				      \
-	__ipoib_nl_newlink(struct net_device *, struct rtnl_newlink_params *, \
-			   struct netlink_ext_ack *);			      \
-	static int ipoib_nl_newlink(struct net *_net, struct net_device *_dev, \
-				    struct nlattr *_tb[],		      \
-				    struct nlattr *_data[],		      \
-				    struct netlink_ext_ack *_ack)	      \
-	{								      \
-		struct rtnl_newlink_params _params = { _net, _tb, _data };    \
-									      \
-		return __ipoib_nl_newlink(_dev, &_params, _ack);	      \
-	}								      \
-	static int __ipoib_nl_newlink(ndev, params, extack)
+	IPOIB_NEWLINK(ipoib_nl_newlink, __ipoib_nl_newlink, ndev, params, extack)
 #endif
 
 /* 6.13: gro_flush_timeout is a setting of each NAPI. */

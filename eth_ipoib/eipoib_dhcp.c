@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * DHCP of guests, as it is on InfiniBand: RFC 4390
+ *
+ * A client on InfiniBand has no hardware address that fits the header: it says
+ * so, identifies itself by an option, and asks for answers by broadcast.  A
+ * guest's request is made one of those.  The answer gets the guest's MAC back,
+ * by its transaction id.
+ */
+#include <linux/hash.h>
+#include <linux/if_arp.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/udp.h>
+
+#include "eipoib_dhcp.h"
+#include "eipoib_send.h"
+
+#define EIPOIB_DHCP_SERVER	67
+#define EIPOIB_DHCP_CLIENT	68
+#define EIPOIB_DHCP_COOKIE	0x63825363	/* RFC 2131 section 3 */
+#define EIPOIB_DHCP_BROADCAST	0x8000
+#define EIPOIB_DHCP_PAD		0
+#define EIPOIB_DHCP_ID		61	/* option: client identifier */
+#define EIPOIB_DHCP_END		255
+#define EIPOIB_DHCP_ID_LEN	(1 + ETH_ALEN)
+#define EIPOIB_DHCP_AGE		(120 * HZ)
+
+/* The header of BOOTP, RFC 951, and the cookie of DHCP, RFC 2131 */
+struct eipoib_bootp {
+	u8 op;
+	u8 htype;
+	u8 hlen;
+	u8 hops;
+	__be32 xid;
+	__be16 secs;
+	__be16 flags;
+	__be32 ciaddr;
+	__be32 yiaddr;
+	__be32 siaddr;
+	__be32 giaddr;
+	u8 chaddr[16];
+	u8 sname[64];
+	u8 file[128];
+	__be32 cookie;
+	u8 options[];
+} __packed;
+
+/* ---- messages ------------------------------------------------------------ */
+
+/* Where the message of DHCP to @port begins in a packet, 0: it is none */
+static unsigned int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
+{
+	const struct iphdr *ip = (const void *)skb->data;
+	unsigned int at = ip->ihl * 4;
+	const struct eipoib_bootp *bootp;
+	const struct udphdr *udp;
+
+	if (ip->protocol != IPPROTO_UDP || ip_is_fragment(ip) ||
+	    skb_is_gso(skb) || ntohs(ip->tot_len) > skb->len ||
+	    ntohs(ip->tot_len) < at + sizeof(*udp) + sizeof(*bootp) ||
+	    !pskb_may_pull(skb, at + sizeof(*udp)))
+		return 0;
+	udp = (const void *)(skb->data + at);
+	at += sizeof(*udp);
+	if (udp->dest != htons(port) ||
+	    !pskb_may_pull(skb, at + sizeof(*bootp)))
+		return 0;
+	bootp = (const void *)(skb->data + at);
+	return bootp->cookie == htonl(EIPOIB_DHCP_COOKIE) ? at : 0;
+}
+
+/* An option, the end of options if there is none, NULL if they are malformed. */
+static u8 *eipoib_dhcp_option(u8 *opt, const u8 *end, u8 code)
+{
+	while (opt < end) {
+		if (*opt == code || *opt == EIPOIB_DHCP_END)
+			return *opt == EIPOIB_DHCP_END || (end - opt > 1 &&
+			       end - opt >= 2 + opt[1]) ? opt : NULL;
+		if (*opt == EIPOIB_DHCP_PAD) {
+			opt++;
+			continue;
+		}
+		if (end - opt < 2 || end - opt < 2 + opt[1])
+			return NULL;
+		opt += 2 + opt[1];
+	}
+	return NULL;
+}
+
+/* A copy that is linear, ends with the packet, and has room for @more bytes. */
+static struct sk_buff *eipoib_dhcp_copy(struct eipoib_dev *dev,
+					const struct sk_buff *old, int more)
+{
+	struct sk_buff *skb;
+
+	skb = skb_copy_expand(old, LL_RESERVED_SPACE(dev->lower), more,
+			      GFP_ATOMIC);
+	if (!skb) {
+		eipoib_count(dev, EIPOIB_C_NOMEM);
+		return NULL;
+	}
+	eipoib_scrub(skb);
+	skb_reset_network_header(skb);
+	skb_trim(skb, ntohs(ip_hdr(skb)->tot_len));
+	return skb;
+}
+
+/* Lengths and checksums after a change. */
+static void eipoib_dhcp_finish(struct sk_buff *skb)
+{
+	struct iphdr *ip = ip_hdr(skb);
+	unsigned int len = skb->len - ip->ihl * 4;
+	struct udphdr *udp = (void *)ip + ip->ihl * 4;
+
+	ip->tot_len = htons(skb->len);
+	ip_send_check(ip);
+	udp->len = htons(len);
+	udp->check = 0;
+	udp->check = csum_tcpudp_magic(ip->saddr, ip->daddr, len, IPPROTO_UDP,
+				       csum_partial(udp, len, 0)) ?:
+		     CSUM_MANGLED_0;
+	skb->ip_summed = CHECKSUM_NONE;
+}
+
+/* ---- transactions -------------------------------------------------------- */
+
+/* The entry of a transaction, else the one to be used for it. */
+static struct eipoib_lease *eipoib_lease_find(struct eipoib_dev *dev,
+					      __be32 xid)
+{
+	struct eipoib_lease *lease, *oldest = NULL;
+	u32 first = hash_32((__force u32)xid, 6) * 4 % EIPOIB_LEASES;
+	int i;
+
+	lockdep_assert_held(&dev->lock);
+	for (i = 0; i < 4; i++) {
+		lease = &dev->leases[first + i];
+		if (lease->used && lease->xid == xid)
+			return lease;
+		if (!oldest || !lease->used ||
+		    (oldest->used && time_before(lease->begun, oldest->begun)))
+			oldest = lease;
+	}
+	return oldest;
+}
+
+static bool eipoib_lease_fresh(const struct eipoib_lease *lease, __be32 xid)
+{
+	return lease->used && lease->xid == xid &&
+	       time_before(jiffies, lease->begun + EIPOIB_DHCP_AGE);
+}
+
+/* False if the number is that of another station's transaction. */
+static bool eipoib_lease_note(struct eipoib_dev *dev, __be32 xid, const u8 *mac,
+			      bool id_added)
+{
+	struct eipoib_lease *lease;
+	bool taken;
+
+	spin_lock_bh(&dev->lock);
+	lease = eipoib_lease_find(dev, xid);
+	taken = eipoib_lease_fresh(lease, xid) &&
+		!ether_addr_equal(lease->mac, mac);
+	if (!taken) {
+		*lease = (struct eipoib_lease){
+			.xid = xid, .id_added = id_added, .used = true,
+			.begun = jiffies,
+		};
+		ether_addr_copy(lease->mac, mac);
+	}
+	spin_unlock_bh(&dev->lock);
+	return !taken;
+}
+
+/* A copy of a guest's transaction; false: there is none */
+static bool eipoib_lease_get(struct eipoib_dev *dev, __be32 xid,
+			     struct eipoib_lease *found)
+{
+	struct eipoib_lease *lease;
+
+	spin_lock_bh(&dev->lock);
+	lease = eipoib_lease_find(dev, xid);
+	*found = *lease;
+	spin_unlock_bh(&dev->lock);
+	return eipoib_lease_fresh(found, xid);
+}
+
+/* Forget all transactions. */
+void eipoib_dhcp_flush(struct eipoib_dev *dev)
+{
+	spin_lock_bh(&dev->lock);
+	memset(dev->leases, 0, sizeof(dev->leases));
+	spin_unlock_bh(&dev->lock);
+}
+
+/* ---- both ways ----------------------------------------------------------- */
+
+/* Add the identifier of a client that sent none; false if it sent one. */
+static bool eipoib_dhcp_add_id(struct sk_buff *skb, unsigned int at,
+			       const u8 *mac)
+{
+	struct eipoib_bootp *bootp = (void *)(skb->data + at);
+	u8 *opt;
+
+	opt = eipoib_dhcp_option(bootp->options, skb_tail_pointer(skb),
+				 EIPOIB_DHCP_ID);
+	if (!opt || *opt != EIPOIB_DHCP_END)
+		return false;
+	skb_put(skb, 2 + EIPOIB_DHCP_ID_LEN);
+	memmove(opt + 2 + EIPOIB_DHCP_ID_LEN, opt,
+		skb_tail_pointer(skb) - opt - 2 - EIPOIB_DHCP_ID_LEN);
+	*opt++ = EIPOIB_DHCP_ID;
+	*opt++ = EIPOIB_DHCP_ID_LEN;
+	*opt++ = ARPHRD_ETHER;
+	ether_addr_copy(opt, mac);
+	return true;
+}
+
+/* With the guard on a guest can't be identified by the MAC of another one. */
+static bool eipoib_dhcp_id_ok(const struct sk_buff *skb, unsigned int at,
+			      const u8 *mac)
+{
+	struct eipoib_bootp *bootp = (void *)(skb->data + at);
+	const u8 *opt;
+
+	opt = eipoib_dhcp_option(bootp->options, skb_tail_pointer(skb),
+				 EIPOIB_DHCP_ID);
+	return !opt || *opt != EIPOIB_DHCP_ID ||
+	       opt[1] != EIPOIB_DHCP_ID_LEN || opt[2] != ARPHRD_ETHER ||
+	       !memcmp(opt + 3, mac, ETH_ALEN);
+}
+
+/* An identifier that the guest did not send becomes padding. */
+static void eipoib_dhcp_hide_id(struct sk_buff *skb, unsigned int at)
+{
+	struct eipoib_bootp *bootp = (void *)(skb->data + at);
+	u8 *opt;
+
+	opt = eipoib_dhcp_option(bootp->options, skb_tail_pointer(skb),
+				 EIPOIB_DHCP_ID);
+	if (opt && *opt == EIPOIB_DHCP_ID)
+		memset(opt, EIPOIB_DHCP_PAD, 2 + opt[1]);
+}
+
+/**
+ * eipoib_dhcp_request - make a guest's request one of InfiniBand
+ * @dev: interface
+ * @skb: packet of the guest, with a complete header of IPv4
+ * @mac: its station
+ * Return: the packet to be sent: @skb if it is no request, else one in its place;
+ *	NULL if @skb was dropped
+ */
+struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
+				    const u8 *mac)
+{
+	unsigned int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_SERVER);
+	struct eipoib_bootp *bootp;
+	struct sk_buff *made;
+	bool id_added;
+
+	if (!at)
+		return skb;
+	bootp = (void *)(skb->data + at);
+	/* What a relay forwards is not on its first hop. */
+	if (bootp->op != 1 || bootp->htype != ARPHRD_ETHER ||
+	    bootp->hlen != ETH_ALEN || bootp->giaddr)
+		return skb;
+	made = eipoib_dhcp_copy(dev, skb, 2 + EIPOIB_DHCP_ID_LEN);
+	if (!made) {
+		kfree_skb(skb);
+		return NULL;
+	}
+	consume_skb(skb);
+	bootp = (void *)(made->data + at);
+	if (READ_ONCE(dev->guard) &&
+	    (!ether_addr_equal_unaligned(bootp->chaddr, mac) ||
+	     !eipoib_dhcp_id_ok(made, at, mac)))
+		goto refused;
+	id_added = eipoib_dhcp_add_id(made, at, mac);
+	if (!eipoib_lease_note(dev, bootp->xid, bootp->chaddr, id_added))
+		goto refused;
+	bootp->htype = ARPHRD_INFINIBAND;
+	bootp->hlen = 0;
+	memset(bootp->chaddr, 0, sizeof(bootp->chaddr));
+	bootp->flags |= htons(EIPOIB_DHCP_BROADCAST);
+	eipoib_dhcp_finish(made);
+	return made;
+
+refused:
+	eipoib_drop(dev, made, EIPOIB_C_REFUSED);
+	return NULL;
+}
+
+/**
+ * eipoib_dhcp_answer - make a server's answer one for a guest
+ * @dev: interface
+ * @skb: packet of a peer, with a complete header of IPv4
+ * Return: packet for the guest, in addition to @skb; NULL if it is no answer to
+ *	a guest, or there is no memory
+ */
+struct sk_buff *eipoib_dhcp_answer(struct eipoib_dev *dev, struct sk_buff *skb)
+{
+	unsigned int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_CLIENT);
+	struct eipoib_bootp *bootp;
+	struct eipoib_lease lease;
+	struct sk_buff *made;
+
+	if (!at)
+		return NULL;
+	bootp = (void *)(skb->data + at);
+	if (bootp->op != 2 || !eipoib_lease_get(dev, bootp->xid, &lease))
+		return NULL;
+	made = eipoib_dhcp_copy(dev, skb, 0);
+	if (!made)
+		return NULL;
+	bootp = (void *)(made->data + at);
+	bootp->htype = ARPHRD_ETHER;
+	bootp->hlen = ETH_ALEN;
+	memset(bootp->chaddr, 0, sizeof(bootp->chaddr));
+	memcpy(bootp->chaddr, lease.mac, ETH_ALEN);
+	if (lease.id_added)
+		eipoib_dhcp_hide_id(made, at);
+	eipoib_dhcp_finish(made);
+	return made;
+}

@@ -1,0 +1,729 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Guests: stations of the Ethernet by IP address
+ *
+ * An address is a guest's when its station says so by ARP or neighbour
+ * discovery.  With the guard on, the fabric is asked first, and whoever has the
+ * address by now: only if nobody answers it changes hands.  All questions are
+ * asked by the timer, eipoib_guests_tick(), which is also what grants, moves and
+ * removes addresses.
+ */
+#include <linux/if_arp.h>
+#include <linux/inetdevice.h>
+#include <net/addrconf.h>
+
+#include "eipoib_arp.h"
+#include "eipoib_group.h"
+#include "eipoib_guest.h"
+#include "eipoib_nd.h"
+#include "eipoib_peer.h"
+
+#define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
+#define EIPOIB_GUEST_RETRY	(HZ / 10)	/* between two questions */
+#define EIPOIB_GUEST_TRIES	3
+#define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
+#define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
+#define EIPOIB_GUEST_REFUSAL	HZ		/* how long one is remembered */
+#define EIPOIB_GUEST_DEFEND	(10 * HZ)	/* RFC 5227 section 2.4 */
+#define EIPOIB_GUEST_ANNOUNCES	2		/* of one guest, a second apart */
+#define EIPOIB_GUEST_ANNOUNCED	20		/* in one tick */
+
+/**
+ * enum eipoib_guest_state - what is known of a guest's address
+ * @EIPOIB_GUEST_SEEN: its station sends data, and is asked whether it answers
+ *	for the address
+ * @EIPOIB_GUEST_CLAIMED: its station answers for it; the fabric is asked
+ * @EIPOIB_GUEST_HELD: it is the guest's
+ * @EIPOIB_GUEST_ASKED: it is the guest's, which is asked whether it still is,
+ *	since it was not heard of for long or somebody else claims the address
+ * @EIPOIB_GUEST_REFUSED: it is somebody else's
+ */
+enum eipoib_guest_state {
+	EIPOIB_GUEST_SEEN,
+	EIPOIB_GUEST_CLAIMED,
+	EIPOIB_GUEST_HELD,
+	EIPOIB_GUEST_ASKED,
+	EIPOIB_GUEST_REFUSED,
+};
+
+/**
+ * struct eipoib_guest - an address of a guest
+ * @node: in eipoib_dev.guests
+ * @list: in eipoib_dev.guest_list
+ * @ip: address
+ * @state: written with eipoib_dev.lock
+ * @mac: station that has the address, as a number; likewise
+ * @rival: station of the Ethernet that claims it too, 0: none
+ * @contender: link-layer address of a peer that claims it too, zero if there is
+ *	none
+ * @tries: questions left to be asked in this state
+ * @announce: how often the fabric is to be told
+ * @router: it says that it is one, by neighbour discovery
+ * @grouped: its solicited-node group is used
+ * @next: when the next question is due, jiffies
+ * @asked: when the first one was asked, jiffies
+ * @heard: when the guest was last heard of, jiffies
+ * @granted: when the fabric did not answer to its claim, jiffies
+ * @silent: when the guest did not answer though nobody claimed its address,
+ *	jiffies
+ * @announced: when the fabric was last told, jiffies
+ * @waiting: frames to be sent when it is held, eipoib_dev.lock
+ * @rcu: frees it
+ */
+struct eipoib_guest {
+	struct rhash_head node;
+	struct list_head list;
+	struct in6_addr ip;
+	enum eipoib_guest_state state;
+	u64 mac;
+	u64 rival;
+	u8 contender[INFINIBAND_ALEN];
+	u8 tries;
+	u8 announce;
+	bool router;
+	bool grouped;
+	unsigned long next;
+	unsigned long asked;
+	unsigned long heard;
+	unsigned long granted;
+	unsigned long silent;
+	unsigned long announced;
+	struct sk_buff_head waiting;
+	struct rcu_head rcu;
+};
+
+static const struct rhashtable_params eipoib_guest_params = {
+	.head_offset = offsetof(struct eipoib_guest, node),
+	.key_offset = offsetof(struct eipoib_guest, ip),
+	.key_len = sizeof(struct in6_addr),
+	.automatic_shrinking = true,
+};
+
+int eipoib_guests_init(struct eipoib_dev *dev)
+{
+	INIT_LIST_HEAD(&dev->guest_list);
+	ratelimit_state_init(&dev->claims, HZ, 1000);
+	ratelimit_set_flags(&dev->claims, RATELIMIT_MSG_ON_RELEASE);
+	return rhashtable_init(&dev->guests, &eipoib_guest_params);
+}
+
+/* With the lock held, or under RCU to read what does not change. */
+static struct eipoib_guest *eipoib_guest_find(struct eipoib_dev *dev,
+					      const struct in6_addr *ip)
+{
+	return rhashtable_lookup_fast(&dev->guests, ip, eipoib_guest_params);
+}
+
+static void eipoib_guest_remove(struct eipoib_dev *dev,
+				struct eipoib_guest *guest)
+{
+	lockdep_assert_held(&dev->lock);
+	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
+	rhashtable_remove_fast(&dev->guests, &guest->node,
+			       eipoib_guest_params);
+	list_del(&guest->list);
+	dev->num_guests--;
+	if (guest->grouped)
+		eipoib_group_put(dev, &guest->ip);
+	kfree_rcu(guest, rcu);
+}
+
+/* Forget all guests. */
+void eipoib_guests_flush(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest, *next;
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
+		eipoib_guest_remove(dev, guest);
+	spin_unlock_bh(&dev->lock);
+}
+
+void eipoib_guests_exit(struct eipoib_dev *dev)
+{
+	eipoib_guests_flush(dev);
+	rhashtable_destroy(&dev->guests);
+}
+
+/* One station may have half of what there is room for. */
+static bool eipoib_guest_room(struct eipoib_dev *dev, u64 mac)
+{
+	struct eipoib_guest *guest;
+	u32 has = 0;
+
+	lockdep_assert_held(&dev->lock);
+	if (dev->num_guests >= READ_ONCE(dev->max_guests) ||
+	    !__ratelimit(&dev->claims))
+		return false;
+	list_for_each_entry(guest, &dev->guest_list, list)
+		has += guest->mac == mac;
+	return has <= READ_ONCE(dev->max_guests) / 2;
+}
+
+static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
+					     const struct in6_addr *ip, u64 mac)
+{
+	struct eipoib_guest *guest;
+
+	if (!eipoib_guest_room(dev, mac))
+		return NULL;
+	guest = kzalloc_obj(*guest, GFP_ATOMIC);
+	if (!guest)
+		return NULL;
+	guest->ip = *ip;
+	guest->mac = mac;
+	guest->heard = jiffies;
+	guest->asked = jiffies - EIPOIB_GUEST_PAUSE;
+	guest->granted = jiffies - EIPOIB_GUEST_EARLY;
+	guest->silent = jiffies - EIPOIB_GUEST_EARLY;
+	guest->announced = jiffies - EIPOIB_GUEST_DEFEND;
+	__skb_queue_head_init(&guest->waiting);
+	if (rhashtable_insert_fast(&dev->guests, &guest->node,
+				   eipoib_guest_params)) {
+		kfree(guest);
+		return NULL;
+	}
+	list_add_tail(&guest->list, &dev->guest_list);
+	dev->num_guests++;
+	return guest;
+}
+
+/* ---- states ------------------------------------------------------------- */
+
+/* Questions are asked in this state, the first one soon. */
+static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
+			     enum eipoib_guest_state state)
+{
+	lockdep_assert_held(&dev->lock);
+	WRITE_ONCE(guest->state, state);
+	guest->tries = EIPOIB_GUEST_TRIES;
+	guest->next = jiffies;
+	guest->asked = jiffies;
+	eipoib_kick(dev);
+}
+
+/* Ask whoever holds it, unless he has just answered. */
+static void eipoib_guest_doubt(struct eipoib_dev *dev,
+			       struct eipoib_guest *guest)
+{
+	if (guest->state == EIPOIB_GUEST_HELD &&
+	    time_after(jiffies, guest->asked + EIPOIB_GUEST_PAUSE))
+		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_ASKED);
+}
+
+/* The address is the guest's; what waits is sent by the timer. */
+static void eipoib_guest_hold(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest)
+{
+	lockdep_assert_held(&dev->lock);
+	if (guest->state < EIPOIB_GUEST_HELD) {
+		guest->announce = 1;
+		guest->granted = jiffies;
+	}
+	WRITE_ONCE(guest->state, EIPOIB_GUEST_HELD);
+	guest->rival = 0;
+	memset(guest->contender, 0, sizeof(guest->contender));
+	if (!guest->grouped)
+		guest->grouped = eipoib_group_get(dev, &guest->ip);
+	eipoib_peer_forget(dev, &guest->ip);
+	eipoib_kick(dev);
+}
+
+/* The guest has answered: whoever else claimed the address hears so. */
+static void eipoib_guest_keeps(struct eipoib_dev *dev,
+			       struct eipoib_guest *guest)
+{
+	if (memchr_inv(guest->contender, 0, sizeof(guest->contender)) &&
+	    time_after(jiffies, guest->announced + EIPOIB_GUEST_DEFEND))
+		guest->announce = 1;
+	eipoib_guest_hold(dev, guest);
+}
+
+static void eipoib_guest_refuse(struct eipoib_dev *dev,
+				struct eipoib_guest *guest)
+{
+	u8 mac[ETH_ALEN];
+
+	lockdep_assert_held(&dev->lock);
+	u64_to_ether_addr(guest->mac, mac);
+	net_info_ratelimited("%s: %pM may not have %pI6c: somebody else answers\n",
+			     dev->ndev->name, mac, &guest->ip);
+	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_REFUSED);
+	WRITE_ONCE(guest->state, EIPOIB_GUEST_REFUSED);
+	guest->tries = 0;
+	guest->next = jiffies + EIPOIB_GUEST_REFUSAL;
+}
+
+/* ---- what stations of the Ethernet say ----------------------------------- */
+
+/*
+ * May a station say that an address is its own?  Not if it is this host's, but
+ * for the station that the host is on the Ethernet.
+ */
+static bool eipoib_guest_may(struct eipoib_dev *dev, const struct in6_addr *ip,
+			     const u8 *mac)
+{
+	struct net *net = dev_net(dev->lower);
+	struct net_device *has = NULL;
+	bool may;
+
+	if (!eipoib_ip_is_host(ip))
+		return false;
+	rcu_read_lock();
+	if (eipoib_is_v4(ip))
+		has = __ip_dev_find(net, eipoib_to_v4(ip), false);
+	else if (ipv6_mod_enabled() && ipv6_chk_addr(net, ip, NULL, 0))
+		has = ipv6_dev_find(net, ip, NULL);
+	may = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
+		       ether_addr_equal(has->dev_addr, mac));
+	rcu_read_unlock();
+	return may;
+}
+
+/* A frame waits for its source address to be confirmed. */
+static enum eipoib_verdict eipoib_guest_keep(struct eipoib_dev *dev,
+					     struct eipoib_guest *guest,
+					     struct sk_buff *skb)
+{
+	eipoib_wait_add(dev, &guest->waiting, skb, EIPOIB_C_UNCONFIRMED);
+	return EIPOIB_KEPT;
+}
+
+/* The station that has the address, or claims it first, says so. */
+static void eipoib_guest_affirmed(struct eipoib_dev *dev,
+				  struct eipoib_guest *guest)
+{
+	WRITE_ONCE(guest->heard, jiffies);
+	if (guest->state == EIPOIB_GUEST_ASKED)
+		eipoib_guest_keeps(dev, guest);
+	else if (guest->state == EIPOIB_GUEST_SEEN && !READ_ONCE(dev->guard))
+		eipoib_guest_hold(dev, guest);
+	else if (guest->state == EIPOIB_GUEST_SEEN)
+		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
+}
+
+/* Another station claims the address: it was @mac's, and may become so again. */
+static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
+					      struct eipoib_guest *guest,
+					      u64 mac)
+{
+	if (!READ_ONCE(dev->guard)) {
+		WRITE_ONCE(guest->mac, mac);
+		eipoib_guest_hold(dev, guest);
+		guest->announce = 1;
+		return EIPOIB_SEND;
+	}
+	eipoib_guest_doubt(dev, guest);
+	if (guest->state == EIPOIB_GUEST_ASKED)
+		guest->rival = mac;
+	return EIPOIB_REFUSE;
+}
+
+/* What becomes of a frame from an address in this state */
+static enum eipoib_verdict eipoib_guest_verdict(struct eipoib_dev *dev,
+						struct eipoib_guest *guest,
+						struct sk_buff *skb)
+{
+	switch (guest->state) {
+	case EIPOIB_GUEST_SEEN:
+	case EIPOIB_GUEST_CLAIMED:
+		return eipoib_guest_keep(dev, guest, skb);
+	case EIPOIB_GUEST_REFUSED:
+		return EIPOIB_REFUSE;
+	default:
+		return EIPOIB_SEND;
+	}
+}
+
+/**
+ * eipoib_guest_claim - a station says that an address is its own
+ * @dev: interface
+ * @ip: address
+ * @addr: station
+ * @skb: frame in which it says so
+ * Return: what to do with the frame; it is gone if that is EIPOIB_KEPT
+ */
+enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
+				       const struct in6_addr *ip,
+				       const u8 *addr, struct sk_buff *skb)
+{
+	enum eipoib_verdict verdict = EIPOIB_FULL;
+	u64 mac = ether_addr_to_u64(addr);
+	struct eipoib_guest *guest;
+
+	if (!eipoib_guest_may(dev, ip, addr))
+		return EIPOIB_REFUSE;
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest && guest->mac != mac) {
+		verdict = eipoib_guest_other(dev, guest, mac);
+	} else {
+		guest = guest ?: eipoib_guest_add(dev, ip, mac);
+		if (guest) {
+			eipoib_guest_affirmed(dev, guest);
+			verdict = eipoib_guest_verdict(dev, guest, skb);
+		}
+	}
+	spin_unlock_bh(&dev->lock);
+	return verdict;
+}
+
+/**
+ * eipoib_guest_answers - a station answers that an address is its own
+ * @dev: interface
+ * @ip: address that it was asked for
+ * @mac: station
+ */
+void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
+			  const u8 *mac)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest && guest->mac == ether_addr_to_u64(mac))
+		eipoib_guest_affirmed(dev, guest);
+	spin_unlock_bh(&dev->lock);
+}
+
+/* A source address that is not held by the station the frame comes from. */
+static enum eipoib_verdict eipoib_guest_unsure(struct eipoib_dev *dev,
+					       const struct in6_addr *ip,
+					       const u8 *addr,
+					       struct sk_buff *skb)
+{
+	enum eipoib_verdict verdict = EIPOIB_FULL;
+	u64 mac = ether_addr_to_u64(addr);
+	bool guard = READ_ONCE(dev->guard);
+	struct eipoib_guest *guest;
+
+	if (!eipoib_guest_may(dev, ip, addr))
+		return EIPOIB_REFUSE;
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (!guest) {
+		guest = eipoib_guest_add(dev, ip, mac);
+		if (guest)
+			eipoib_guest_ask(dev, guest, EIPOIB_GUEST_SEEN);
+	}
+	if (!guard)
+		verdict = EIPOIB_SEND;
+	else if (guest && guest->mac != mac)
+		verdict = eipoib_guest_other(dev, guest, mac);
+	else if (guest)
+		verdict = eipoib_guest_verdict(dev, guest, skb);
+	spin_unlock_bh(&dev->lock);
+	return verdict;
+}
+
+/* Under RCU */
+static bool eipoib_guest_holds(const struct eipoib_guest *guest)
+{
+	enum eipoib_guest_state state = READ_ONCE(guest->state);
+
+	return state == EIPOIB_GUEST_HELD || state == EIPOIB_GUEST_ASKED;
+}
+
+/**
+ * eipoib_guest_data - a station sends data from an address
+ * @dev: interface
+ * @ip: address
+ * @mac: station
+ * @skb: frame
+ * Return: what to do with the frame; it is gone if that is EIPOIB_KEPT.  With the
+ *	guard off it is sent in any case, unless the address is this host's.
+ *
+ * Under RCU.
+ */
+enum eipoib_verdict eipoib_guest_data(struct eipoib_dev *dev,
+				      const struct in6_addr *ip, const u8 *mac,
+				      struct sk_buff *skb)
+{
+	struct eipoib_guest *guest = eipoib_guest_find(dev, ip);
+
+	if (!guest || !eipoib_guest_holds(guest) ||
+	    READ_ONCE(guest->mac) != ether_addr_to_u64(mac))
+		return eipoib_guest_unsure(dev, ip, mac, skb);
+	if (time_before(READ_ONCE(guest->heard), jiffies))
+		WRITE_ONCE(guest->heard, jiffies);
+	return EIPOIB_SEND;
+}
+
+/* A guest says of an address that it holds whether it is a router's. */
+void eipoib_guest_router(struct eipoib_dev *dev, const struct in6_addr *ip,
+			 bool router)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest)
+		guest->router = router;
+	spin_unlock_bh(&dev->lock);
+}
+
+/* ---- look-ups, and what the fabric says ---------------------------------- */
+
+/**
+ * eipoib_guest_mac - the station that has an address
+ * @dev: interface
+ * @ip: address
+ * @mac: result
+ * Return: false if no guest holds it.  Under RCU.
+ */
+bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      u8 *mac)
+{
+	struct eipoib_guest *guest = eipoib_guest_find(dev, ip);
+
+	if (!guest || !eipoib_guest_holds(guest))
+		return false;
+	u64_to_ether_addr(READ_ONCE(guest->mac), mac);
+	return true;
+}
+
+/* Does a guest hold the address?  Under RCU. */
+bool eipoib_guest_is(struct eipoib_dev *dev, const struct in6_addr *ip)
+{
+	struct eipoib_guest *guest = eipoib_guest_find(dev, ip);
+
+	return guest && eipoib_guest_holds(guest);
+}
+
+/* Somebody on the fabric wants to know whether an address is in use. */
+void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest)
+		eipoib_guest_doubt(dev, guest);
+	spin_unlock_bh(&dev->lock);
+}
+
+/*
+ * A peer claims an address that a guest holds.  The guest is asked, and keeps it
+ * if it answers; if it has just been asked in vain, or its claim has just been
+ * granted since an answer was late, the peer is believed.
+ */
+static bool eipoib_guest_contend(struct eipoib_dev *dev,
+				 struct eipoib_guest *guest, const u8 *lladdr)
+{
+	if (!READ_ONCE(dev->guard) ||
+	    time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY)) {
+		eipoib_guest_remove(dev, guest);
+		return false;
+	}
+	if (time_before(jiffies, guest->granted + EIPOIB_GUEST_EARLY)) {
+		eipoib_guest_refuse(dev, guest);
+		return false;
+	}
+	eipoib_guest_doubt(dev, guest);
+	if (lladdr)
+		memcpy(guest->contender, lladdr, INFINIBAND_ALEN);
+	return true;
+}
+
+/**
+ * eipoib_guest_contested - a peer says that an address is its own
+ * @dev: interface
+ * @ip: address
+ * @lladdr: the peer's link-layer address, NULL if it does not say
+ * Return: true if a guest has it, and the peer is not to be believed (yet)
+ */
+bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
+			    const u8 *lladdr)
+{
+	struct eipoib_guest *guest;
+	bool contested = false;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest && eipoib_guest_holds(guest))
+		contested = eipoib_guest_contend(dev, guest, lladdr);
+	else if (guest && guest->state != EIPOIB_GUEST_REFUSED)
+		eipoib_guest_refuse(dev, guest);
+	spin_unlock_bh(&dev->lock);
+	return contested;
+}
+
+/* ---- timer --------------------------------------------------------------- */
+
+static void eipoib_guest_question(struct eipoib_dev *dev,
+				  struct eipoib_guest *guest,
+				  struct eipoib_batch *batch)
+{
+	bool v4 = eipoib_is_v4(&guest->ip);
+	u8 mac[ETH_ALEN];
+
+	guest->tries--;
+	guest->next = jiffies + EIPOIB_GUEST_RETRY;
+	u64_to_ether_addr(guest->mac, mac);
+	if (guest->state == EIPOIB_GUEST_CLAIMED && v4)
+		eipoib_arp_ask_fabric(dev, 0, eipoib_to_v4(&guest->ip), batch);
+	else if (guest->state == EIPOIB_GUEST_CLAIMED)
+		eipoib_nd_ask_fabric(dev, &in6addr_any, &guest->ip, batch);
+	else if (v4)
+		eipoib_arp_ask_guest(dev, eipoib_to_v4(&guest->ip), mac, batch);
+	else
+		eipoib_nd_ask_guest(dev, &guest->ip, mac, batch);
+}
+
+/* A guest is now behind a peer: other guests are told. */
+static void eipoib_guest_left(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	u8 lladdr[INFINIBAND_ALEN];
+	struct in6_addr ip = guest->ip;
+	bool router = guest->router;
+
+	memcpy(lladdr, guest->contender, INFINIBAND_ALEN);
+	eipoib_guest_remove(dev, guest);
+	eipoib_peer_moved(dev, &ip, lladdr);
+	if (eipoib_is_v4(&ip))
+		eipoib_arp_tell_guests(dev, eipoib_to_v4(&ip), batch);
+	else
+		eipoib_nd_tell_guests(dev, &ip, router, batch);
+}
+
+/*
+ * The guest does not answer.  One whose address nobody claims keeps it for now:
+ * a virtual machine may have been stopped for a moment.
+ */
+static void eipoib_guest_mute(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	if (guest->rival) {
+		WRITE_ONCE(guest->mac, guest->rival);
+		eipoib_guest_hold(dev, guest);
+		WRITE_ONCE(guest->heard, jiffies);
+		guest->announce = 1;
+	} else if (memchr_inv(guest->contender, 0, INFINIBAND_ALEN)) {
+		eipoib_guest_left(dev, guest, batch);
+	} else if (time_after(jiffies, READ_ONCE(guest->heard) +
+			      EIPOIB_GUEST_AGE)) {
+		eipoib_guest_remove(dev, guest);
+	} else {
+		guest->silent = jiffies;
+		eipoib_guest_hold(dev, guest);
+	}
+}
+
+/* Nobody has answered. */
+static void eipoib_guest_silence(struct eipoib_dev *dev,
+				 struct eipoib_guest *guest,
+				 struct eipoib_batch *batch)
+{
+	switch (guest->state) {
+	case EIPOIB_GUEST_CLAIMED:
+		eipoib_guest_hold(dev, guest);
+		break;
+	case EIPOIB_GUEST_ASKED:
+		eipoib_guest_mute(dev, guest, batch);
+		break;
+	default:
+		eipoib_guest_remove(dev, guest);
+		break;
+	}
+}
+
+static void eipoib_guest_tick(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	unsigned long heard = READ_ONCE(guest->heard);
+
+	if (guest->state == EIPOIB_GUEST_HELD) {
+		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
+			eipoib_guest_doubt(dev, guest);
+		return;
+	}
+	/* Data is an answer, too. */
+	if (guest->state == EIPOIB_GUEST_ASKED &&
+	    time_after(heard, guest->asked))
+		eipoib_guest_keeps(dev, guest);
+	else if (time_before(jiffies, guest->next))
+		return;
+	else if (guest->tries)
+		eipoib_guest_question(dev, guest, batch);
+	else
+		eipoib_guest_silence(dev, guest, batch);
+}
+
+static void eipoib_guest_announce(struct eipoib_dev *dev,
+				  struct eipoib_guest *guest,
+				  struct eipoib_batch *batch)
+{
+	guest->announce--;
+	guest->announced = jiffies;
+	if (eipoib_is_v4(&guest->ip))
+		eipoib_arp_announce(dev, eipoib_to_v4(&guest->ip), batch);
+	else
+		eipoib_nd_announce(dev, &guest->ip, guest->router, batch);
+}
+
+static bool eipoib_guest_announces(const struct eipoib_guest *guest)
+{
+	return guest->announce && time_after(jiffies, guest->announced + HZ);
+}
+
+/**
+ * eipoib_guests_tick - ask questions that are due, act on silence
+ * @dev: interface
+ * @batch: for questions and announcements
+ * @frames: for frames whose source address has been granted
+ */
+void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
+			struct sk_buff_head *frames)
+{
+	unsigned int announced = 0;
+	struct eipoib_guest *guest, *next;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
+		eipoib_guest_tick(dev, guest, batch);
+	list_for_each_entry(guest, &dev->guest_list, list) {
+		if (guest->state != EIPOIB_GUEST_HELD)
+			continue;
+		if (announced < EIPOIB_GUEST_ANNOUNCED &&
+		    eipoib_guest_announces(guest)) {
+			eipoib_guest_announce(dev, guest, batch);
+			announced++;
+		}
+		eipoib_wait_take(dev, &guest->waiting, frames);
+	}
+}
+
+/* Is there a question to be asked, or an answer to be waited for? */
+bool eipoib_guests_busy(const struct eipoib_dev *dev)
+{
+	const struct eipoib_guest *guest;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (guest->state != EIPOIB_GUEST_HELD || guest->announce)
+			return true;
+	return false;
+}
+
+/**
+ * eipoib_guests_moved - tell the fabric of a station's addresses
+ * @dev: interface
+ * @mac: station, NULL for all: the lower interface has another address
+ */
+void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac)
+{
+	struct eipoib_guest *guest;
+
+	if (mac && !__ratelimit(&dev->moves))
+		return;
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (!mac || guest->mac == ether_addr_to_u64(mac))
+			guest->announce = EIPOIB_GUEST_ANNOUNCES;
+	eipoib_kick(dev);
+	spin_unlock_bh(&dev->lock);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Guests: stations of the Ethernet by IP address
+ */
+#ifndef EIPOIB_GUEST_H
+#define EIPOIB_GUEST_H
+
+#include "eipoib.h"
+#include "eipoib_send.h"
+
+/* What is to be done with a frame because of its source address */
+enum eipoib_verdict {
+	EIPOIB_SEND,
+	EIPOIB_KEPT,	/* it waits until the address is confirmed */
+	EIPOIB_REFUSE,	/* somebody else's address */
+	EIPOIB_FULL,	/* no room for another address */
+};
+
+int eipoib_guests_init(struct eipoib_dev *dev);
+void eipoib_guests_exit(struct eipoib_dev *dev);
+void eipoib_guests_flush(struct eipoib_dev *dev);
+
+bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      u8 *mac);
+bool eipoib_guest_is(struct eipoib_dev *dev, const struct in6_addr *ip);
+enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
+				       const struct in6_addr *ip, const u8 *mac,
+				       struct sk_buff *skb);
+enum eipoib_verdict eipoib_guest_data(struct eipoib_dev *dev,
+				      const struct in6_addr *ip, const u8 *mac,
+				      struct sk_buff *skb);
+void eipoib_guest_router(struct eipoib_dev *dev, const struct in6_addr *ip,
+			 bool router);
+void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
+			  const u8 *mac);
+void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip);
+bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
+			    const u8 *lladdr);
+void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac);
+void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
+			struct sk_buff_head *frames);
+bool eipoib_guests_busy(const struct eipoib_dev *dev);
+
+#endif
