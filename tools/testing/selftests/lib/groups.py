@@ -36,6 +36,7 @@ GROUPS = {
     "packages": Group(20, 1, "packages, and patches for a kernel tree: built, installed, "
                       "booted, removed"),
     "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
+    "ethernet": Group(15, 1, "Ethernet on a partition: bridges, guests, eth_ipoib"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
@@ -69,6 +70,7 @@ BY_PREFIX = {
     "datagram_tso": ("core", "datagram", "offload"),
     "defects": ("core", "interop"),
     "enhanced": ("enhanced",),
+    "ethernet": ("ethernet",),
     "events": ("core",),
     "events_device": ("core", "life"),
     "fabric": ("fabric",),

@@ -16,6 +16,7 @@ IFLA_LINKINFO, IFLA_GROUP, IFLA_NET_NS_FD = 18, 27, 28
 INFO_KIND, INFO_DATA = 1, 2
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 IPOIB_PKEY, IPOIB_MODE, IPOIB_UMCAST = 1, 2, 3
+EIPOIB_GUARD, EIPOIB_MAX_GUESTS = 1, 2
 IFF_UP = 1
 SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
 NLMSGERR_ATTR_MSG = 1
@@ -35,7 +36,8 @@ def attr(kind, data):
 
 def info(kind, **words):
     """IFLA_LINKINFO; the words are numbers of 16 bits, or bytes."""
-    ids = {"pkey": IPOIB_PKEY, "mode": IPOIB_MODE, "umcast": IPOIB_UMCAST}
+    ids = {"pkey": IPOIB_PKEY, "mode": IPOIB_MODE, "umcast": IPOIB_UMCAST,
+           "guard": EIPOIB_GUARD, "max_guests": EIPOIB_MAX_GUESTS}
     data = b"".join(attr(ids[key], value if isinstance(value, bytes) else
                          struct.pack("H", value))
                     for key, value in words.items())

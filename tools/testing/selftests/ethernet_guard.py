@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whose address is it: the guard, guests that move, loops."""
+
+import time
+
+from lib import (Stream, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
+                 ksft_lt, ksft_true, ping, ping_ok, slow, wait_until)
+from lib.ethernet import Ethernet, peer_mac, resolved
+
+BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 90}
+
+
+def reach(src, dst, limit=10):
+    for address in (dst.v4, dst.v6):
+        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
+                   f"an answer of {address} to {src}")
+
+
+def silent(guest, address):
+    """No answer comes."""
+    ksft_eq(ping(guest.ns, address, count=3, limit=slow(0.5)), 0)
+
+
+def take(guest, v4, v6):
+    """A guest gives itself addresses of somebody else."""
+    ip(f"addr flush dev {guest.ifname} scope global", ns=guest.ns)
+    ip(f"addr add {v4}/24 dev {guest.ifname}", ns=guest.ns)
+    ip(f"addr add {v6}/64 dev {guest.ifname} nodad", ns=guest.ns)
+
+
+def lladdr(end, address):
+    """The link-layer address that an end has for a neighbour."""
+    found = ip(f"neigh show {address} dev {end.ifname}", ns=end.ns, json_out=True)
+    return found[0].get("lladdr") if found else None
+
+
+def test_peers_address():
+    """A guest cannot take a peer's address: the peer and the host go on."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    thief = host.guest(102)
+    reach(thief, pair.b)
+    before = lladdr(pair.a, pair.b.v4)
+    take(thief, pair.b.v4, pair.b.v6)
+    for address in (pair.a.v4, pair.a.v6):
+        silent(thief, address)
+    ksft_eq(lladdr(pair.a, pair.b.v4), before)
+    ksft_gt(host.count("tx_refused") + host.count("tx_unconfirmed"), 0)
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+    ping_ok(pair.b.ns, pair.a.v6, count=3)
+
+
+def test_hosts_address():
+    """Nor the host's."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    thief = host.guest(103)
+    reach(pair.b, pair.a)
+    before = lladdr(pair.b, pair.a.v4)
+    take(thief, pair.a.v4, pair.a.v6)
+    for address in (pair.b.v4, pair.b.v6):
+        silent(thief, address)
+    ksft_eq(lladdr(pair.b, pair.a.v4), before)
+    ping_ok(pair.b.ns, pair.a.v4, count=3)
+    ksft_gt(host.count("tx_refused"), 0)
+
+
+def test_guests_address():
+    """Nor another guest's, while that one answers; afterwards it may."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    holder, other = host.guest(104), host.guest(105)
+    reach(holder, pair.b)
+    take(other, holder.v4, holder.v6)
+    silent(other, pair.b.v4)
+    ping_ok(holder.ns, pair.b.v4, count=3)
+    ip(f"link set {holder.ifname} down", ns=holder.ns)
+    begin = time.monotonic()
+    wait_until(lambda: ping(other.ns, pair.b.v4, limit=0.5), 10, "an answer")
+    ksft_lt(time.monotonic() - begin, slow(3))
+
+
+def test_unguarded():
+    """Without the guard an address goes to whom it is claimed by."""
+    pair = ends()
+    host = Ethernet(pair.a, guard=False)
+    first, second = host.guest(106), host.guest(107)
+    reach(first, pair.b)
+    ip(f"link set {first.ifname} down", ns=first.ns)
+    take(second, first.v4, first.v6)
+    wait_until(lambda: ping(second.ns, pair.b.v4, limit=0.5), 5, "an answer")
+
+
+def announce(guest):
+    """What a guest does that has been moved, as its virtual machine asks it to."""
+    cmd(["arping", "-U", "-c", "1", "-I", guest.ifname, guest.v4], ns=guest.ns,
+        fail=False)
+
+
+def test_moves():
+    """A guest moves to another host: its stream goes on within a second."""
+    pair = ends()
+    hosts = Ethernet(pair.a), Ethernet(pair.b)
+    guest = hosts[0].guest(108)
+    peer = hosts[1].guest(109)
+    reach(guest, peer)
+    stream = Stream(peer, guest, rate=1 << 20)
+    stream.wait_progress()
+    ksft_eq(resolved(peer, guest.v4), peer_mac(guest.v4))
+    guest.move(hosts[1])
+    announce(guest)
+    ksft_lt(stream.wait_progress(limit=10), slow(1))
+    guest.move(hosts[0])
+    announce(guest)
+    ksft_lt(stream.wait_progress(limit=10), slow(1))
+    stream.finish()
+
+
+def test_loop():
+    """Two bridges that are joined by a cable besides: no packet goes round."""
+    pair = ends()
+    one, two = Ethernet(pair.a), Ethernet(pair.b)
+    guest = one.guest(110)
+    reach(guest, pair.b)
+    ip(f"link add cable type veth peer name cable netns {two.ns.name}", ns=one.ns)
+    defer(ip, "link del cable", ns=one.ns, fail=False)
+    for host in (one, two):
+        ip(f"link set cable master {host.bridge} up", ns=host.ns)
+    before = pair.a.stat("tx_packets")
+    cmd(["ping", "-b", "-c", "20", "-i", "0.05", "10.0.0.255"], ns=guest.ns, fail=False)
+    ping(guest.ns, "10.0.0.250", count=3, limit=1)
+    time.sleep(2)
+    ksft_le(pair.a.stat("tx_packets") - before, 400)
+    ksft_ge(one.count("tx_loops") + two.count("tx_loops"), 1)
+    ksft_true(one.carrier())

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An Ethernet interface follows the one below it: MTU, carrier, mode, removal."""
+
+from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_in,
+                 ksft_true, ping, ping_ok, wait_until)
+from lib.connected import set_mode
+from lib.ethernet import Ethernet, load, refused, unload
+
+BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 120}
+GROUPS = ("ethernet",)
+
+
+def reach(src, dst, limit=15):
+    for address in (dst.v4, dst.v6):
+        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
+                   f"an answer of {address} to {src}")
+
+
+def gone(host):
+    return host.ifname not in host.ns.links()
+
+
+def traffic(one, other):
+    """Datagrams both ways, until the case ends."""
+    for src, dst in ((one, other), (other, one)):
+        defer(Flood(src, dst.v4, 700, gap=0.001).stop)
+
+
+def test_mtu():
+    """The MTU follows the lower one's, unless another one was set."""
+    pair = ends()
+    host = Ethernet(pair.a, bridge=None)
+    top = pair.a.mtu()
+    defer(pair.a.set_mtu, top)
+    for value in (1500, top):
+        pair.a.set_mtu(value)
+        ksft_eq(host.mtu(), value)
+    ip("link set eib0 mtu 1400", ns=host.ns)
+    pair.a.set_mtu(1500)
+    ksft_eq(host.mtu(), 1400)
+    pair.a.set_mtu(1300)
+    ksft_eq(host.mtu(), 1300)
+    ksft_in("mtu", refused("link set eib0 mtu 1301", ns=host.ns))
+
+
+def test_carrier():
+    """So does the carrier."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    wait_until(host.carrier, 5, "a carrier")
+    pair.a.port.link(False)
+    defer(pair.a.wait_carrier)
+    again = defer(pair.a.port.link, True)
+    wait_until(lambda: not host.carrier(), 10, "no carrier")
+    again.exec()
+    wait_until(host.carrier, 20, "a carrier")
+    pair.a.set("down")
+    defer(pair.a.up)
+    ksft_false(host.carrier())
+
+
+def test_too_long():
+    """Packets that do not fit get an answer that says so, both ways."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest = host.guest(101)
+    reach(guest, pair.b)
+    ip("link set eib0 mtu 1400", ns=host.ns)
+    for space, address in ((pair.b.ns, guest.v4), (pair.b.ns, guest.v6)):
+        ping(space, address, size=1500, df=True, limit=1)
+        route = ip(f"route get {address}", ns=space).stdout
+        ksft_in("mtu 1400", route)
+        ping_ok(space, address, size=1300)
+
+
+def test_modes():
+    """Connected mode below: long packets between those that can, and else a word."""
+    pair = ends()
+    for end in pair:
+        end.need_verbs("connected mode")
+    host = Ethernet(pair.a)
+    set_mode(pair.a, "connected")
+    defer(set_mode, pair.a, "datagram")
+    pair.a.set_mtu(65520)
+    ksft_eq(host.mtu(), 65520)
+    guest = host.guest(102)
+    reach(guest, pair.b)
+    # The peer is in datagram mode.
+    ping(guest.ns, pair.b.v4, size=9000, df=True, limit=1)
+    ksft_in("mtu 2044", ip(f"route get {pair.b.v4}", ns=guest.ns).stdout)
+    ping_ok(guest.ns, pair.b.v4, size=1900)
+    set_mode(pair.b, "connected")
+    defer(set_mode, pair.b, "datagram")
+    pair.b.set_mtu(65520)
+    ip("route flush cache", ns=guest.ns)
+    wait_until(lambda: ping(guest.ns, pair.b.v6, size=30000, limit=2), 20,
+               "a long packet")
+    ping_ok(pair.b.ns, guest.v4, size=30000, df=True, limit=5)
+
+
+def test_deleted():
+    """Interfaces are deleted and made again under traffic."""
+    pair = ends()
+    for number in range(120, 125):
+        host = Ethernet(pair.a)
+        guest = host.guest(number)
+        reach(guest, pair.b)
+        traffic(guest, pair.b)
+        ip("link del eib0", ns=host.ns)
+        host.drop()
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+def test_unload():
+    """The module is unloaded under traffic, with interfaces on two hosts."""
+    pair = ends()
+    hosts = [Ethernet(end) for end in pair]
+    guests = [host.guest(104 + at) for at, host in enumerate(hosts)]
+    reach(*guests)
+    traffic(*guests)
+    unload()
+    defer(load)
+    for host in hosts:
+        ksft_true(gone(host))
+    ping_ok(pair.a.ns, pair.b.v4, count=3)
+
+
+def test_child_below():
+    """It goes with a child interface on which it is."""
+    pair = ends()
+    ip(f"link add link {pair.a.ifname} name kid type ipoib", ns=pair.a.ns, fail=False)
+    defer(ip, "link del kid", ns=pair.a.ns, fail=False)
+    load()
+    ip("link add link kid name eibk type eipoib", ns=pair.a.ns)
+    ip("link set eibk up", ns=pair.a.ns)
+    ip("link del kid", ns=pair.a.ns)
+    ksft_false("eibk" in pair.a.ns.links())
+
+
+def test_unplug():
+    """And with an HCA that is pulled out, under traffic."""
+    pair = ends(1, 2)
+    host = Ethernet(pair.b)
+    guest = host.guest(105)
+    reach(guest, pair.a)
+    traffic(guest, pair.a)
+    victim = hca(2)
+    victim.unplug()
+    defer(victim.plug)
+    wait_until(lambda: gone(host), 10, "no interface")
+
+
+def test_namespaces():
+    """Upper and lower interface move to other namespaces, which are removed."""
+    pair = ends()
+    host = Ethernet(pair.a, bridge=None)
+    away = Netns("away").add()
+    defer(away.delete)
+    ip("link set eib0 netns away", ns=host.ns)
+    ip(f"addr add {pair.a.v4[:-1]}77/24 dev eib0", ns=away)
+    ip("link set eib0 up", ns=away)
+    wait_until(lambda: ping(away, pair.b.v4, limit=1), 10, "an answer")
+    wait_until(lambda: ping(away, pair.a.v4, limit=1), 10, "an answer of the host")
+    away.delete()
+    ksft_false("eib0" in pair.a.ns.links())
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
+def test_lower_moves():
+    """The lower interface moves to another namespace, and the host is seen there."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest = host.guest(106)
+    reach(guest, pair.a)
+    away = Netns("away").add()
+    defer(away.delete)
+    name, home = pair.a.ifname, pair.a.ns
+    ip(f"link set {name} netns away", ns=home)
+    pair.a.ns = away
+    try:
+        pair.a.up()
+        pair.a.wait_carrier()
+        reach(guest, pair.b)
+        reach(guest, pair.a)
+        reach(pair.a, guest)
+    finally:
+        ip(f"link set {name} netns {home.name}", ns=away)
+        pair.a.ns = home
+        pair.a.up()
+    pair.a.wait_carrier()
+    reach(pair.a, guest)

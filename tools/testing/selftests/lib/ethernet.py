@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Ethernet on a partition: interfaces of eth_ipoib, bridges, guests behind them."""
+
+import contextlib
+import os
+import struct
+
+from .ksft import Failed, defer
+from .netns import Netns
+from .rtnl import Rtnl
+from .utils import cmd, exists, ip, read, read_int, slow, wait_until
+
+MODULE = "eth_ipoib"
+
+
+def load():
+    """The module, until the machine ends."""
+    if not exists(f"/sys/module/{MODULE}"):
+        cmd(["insmod", os.environ["ETH_IPOIB"]], timeout=slow(20))
+
+
+def unload():
+    cmd(["rmmod", MODULE], timeout=slow(20))
+
+
+class Ethernet:
+    """
+    An interface of eth_ipoib on that of a host on the fabric, with a bridge above,
+    until the case ends.
+    """
+
+    def __init__(self, end, name="eib0", bridge="br0", guard=None, max_guests=None):
+        load()
+        self.end, self.ns, self.ifname = end, end.ns, name
+        ip(f"link add link {end.ifname} name {name} type eipoib", ns=self.ns)
+        defer(self.drop)
+        self.set(guard, max_guests)
+        self.bridge = bridge
+        if bridge:
+            # The kernel's own delays before a port forwards are left out.
+            ip(f"link add {bridge} type bridge stp_state 0 forward_delay 0",
+               ns=self.ns)
+            ip(f"link set {name} master {bridge}", ns=self.ns)
+            ip(f"link set {bridge} up", ns=self.ns)
+        ip(f"link set {name} up", ns=self.ns)
+        self.guests = []
+
+    def set(self, guard=None, max_guests=None):
+        words = {}
+        if guard is not None:
+            words["guard"] = bytes([guard])
+        if max_guests is not None:
+            words["max_guests"] = struct.pack("I", max_guests)
+        if words:
+            with contextlib.closing(Rtnl(self.ns)) as talk:
+                talk.change(self.ifname, "eipoib", **words)
+
+    def drop(self):
+        for guest in self.guests:
+            guest.drop()
+        self.guests = []
+        for name in (self.bridge, self.ifname):
+            if name:
+                ip(f"link del {name}", ns=self.ns, fail=False)
+
+    def mtu(self):
+        return read_int(self.ns.sys(f"class/net/{self.ifname}/mtu"))
+
+    def guest(self, number, name=None, **words):
+        """A station behind the bridge."""
+        guest = Guest(self, number, name, **words)
+        self.guests.append(guest)
+        return guest
+
+    def counts(self):
+        """What ethtool -S says."""
+        text = cmd(["ethtool", "-S", self.ifname], ns=self.ns).stdout
+        return {name: int(value) for name, _, value in
+                (line.strip().partition(": ") for line in text.splitlines()[1:])}
+
+    def count(self, name):
+        return self.counts()[name]
+
+    def carrier(self):
+        return read(self.ns.sys(f"class/net/{self.ifname}/carrier")) == "1"
+
+
+class Guest:
+    """A namespace with one end of a veth, whose other one is in the bridge."""
+
+    def __init__(self, ethernet, number, name=None, mtu=None, mac=None,
+                 addresses=True):
+        end = ethernet.end
+        self.ethernet, self.number = ethernet, number
+        self.name = name or f"g{number}"
+        self.port = f"v{number}"
+        self.ifname = "eth0"
+        self.v4 = end.v4.rsplit(".", 1)[0] + f".{number}"
+        self.v6 = end.v6.rsplit(":", 1)[0] + f":{number}"
+        self.ns = Netns(self.name).add()
+        more = f"address {mac}" if mac else ""
+        ip(f"link add {self.ifname} {more} mtu {mtu or ethernet.mtu()} "
+           f"type veth peer name {self.port} mtu {mtu or ethernet.mtu()} "
+           f"netns {ethernet.ns.name}", ns=self.ns)
+        self.plug(ethernet)
+        if addresses:
+            ip(f"addr add {self.v4}/24 dev {self.ifname}", ns=self.ns)
+            ip(f"addr add {self.v6}/64 dev {self.ifname} nodad", ns=self.ns)
+        ip(f"link set {self.ifname} up", ns=self.ns)
+
+    def __repr__(self):
+        return f"guest {self.name}"
+
+    def plug(self, ethernet):
+        """Into the bridge of a host, whose namespace its port is in."""
+        self.ethernet = ethernet
+        ip(f"link set {self.port} master {ethernet.bridge} up", ns=ethernet.ns)
+
+    def move(self, ethernet):
+        """To another host, without a word."""
+        ip(f"link set {self.port} nomaster netns {ethernet.ns.name}",
+           ns=self.ethernet.ns)
+        self.plug(ethernet)
+
+    def drop(self):
+        self.ns.delete()
+
+    def ifindex(self):
+        return self.ns.ifindex(self.ifname)
+
+    def mac(self):
+        return read(self.ns.sys(f"class/net/{self.ifname}/address"))
+
+    def neighbour(self, address):
+        """The MAC it knows for an address; None if it knows none."""
+        found = ip(f"neigh show {address} dev {self.ifname}", ns=self.ns,
+                   json_out=True)
+        return found[0].get("lladdr") if found else None
+
+
+def peer_mac(address):
+    """The MAC that guests see for a peer's IPv4 address."""
+    return "ee:1b:" + ":".join(f"{int(part):02x}" for part in address.split("."))
+
+
+def resolved(guest, address, limit=10):
+    """The MAC that a guest has for an address, as soon as it has one."""
+    return wait_until(lambda: guest.neighbour(address), limit,
+                      f"{address} in the neighbour table of {guest}")
+
+
+def refused(*args, **kwargs):
+    """The words with which ip(8) is told that something can't be done."""
+    done = ip(*args, fail=False, **kwargs)
+    if not done.ret:
+        raise Failed(f"not refused: {args}")
+    return done.stdout + done.stderr
