@@ -161,18 +161,6 @@ static int ipoib_nl_make_connected(struct ipoib_dev *dev, u32 mtu,
 	return ret || !mtu ? ret : dev_set_mtu(dev->ndev, mtu);
 }
 
-/*
- * A link has got as many transmit queues as any HCA may want: without an HCA's own
- * interface it gets what it was asked for.  Those behind are freed with the rest.
- */
-static void ipoib_nl_trim_txqs(struct net_device *ndev, struct nlattr *num)
-{
-	u32 want = num ? nla_get_u32(num) : 1;
-
-	ndev->num_tx_queues = min(ndev->num_tx_queues, want);
-	ndev->real_num_tx_queues = ndev->num_tx_queues;
-}
-
 static int ipoib_nl_register(struct ipoib_dev *dev, bool connected, u32 mtu,
 			     struct netlink_ext_ack *extack)
 {
@@ -217,8 +205,8 @@ static int ipoib_nl_newlink(struct net_device *ndev,
 	pkey = data && data[IFLA_IPOIB_PKEY] ?
 	       ipoib_pkey_full(nla_get_u16(data[IFLA_IPOIB_PKEY])) :
 	       parent->pkey;
-	if (!parent->port->enhanced)
-		ipoib_nl_trim_txqs(ndev, tb[IFLA_NUM_TX_QUEUES]);
+	ipoib_child_trim_txqs(parent, ndev, tb[IFLA_NUM_TX_QUEUES] ?
+			      nla_get_u32(tb[IFLA_NUM_TX_QUEUES]) : 0);
 	ret = ipoib_child_prepare(parent, ndev, pkey, guid, extack);
 	if (ret)
 		goto err_release;

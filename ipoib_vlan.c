@@ -66,6 +66,26 @@ int ipoib_child_prepare(struct ipoib_dev *parent, struct net_device *ndev,
 }
 
 /**
+ * ipoib_child_trim_txqs - limit the transmit queues of a child to those it needs
+ * @parent: the port's own interface
+ * @ndev: child's net_device, not registered; it may have got as many queues as any
+ *	HCA may want, those behind are freed with the rest
+ * @want: as many were asked for, 0: one, or as many as @parent uses of those of an
+ *	HCA's own interface
+ *
+ * The kernel gives each queue a qdisc, of some 24 KiB where it is not used.
+ */
+void ipoib_child_trim_txqs(const struct ipoib_dev *parent,
+			   struct net_device *ndev, u32 want)
+{
+	if (!want)
+		want = parent->port->enhanced ?
+		       parent->ndev->real_num_tx_queues : 1;
+	ndev->num_tx_queues = min(ndev->num_tx_queues, want);
+	ndev->real_num_tx_queues = ndev->num_tx_queues;
+}
+
+/**
  * ipoib_child_register - register an interface for a partition of a port
  * @dev: after ipoib_child_prepare()
  * @extack: gets the reason of an error, may be NULL
@@ -134,6 +154,7 @@ int ipoib_child_create(struct ipoib_dev *parent, u16 number)
 				  1, ops->setup);
 	if (IS_ERR(ndev))
 		return PTR_ERR(ndev);
+	ipoib_child_trim_txqs(parent, ndev, 0);
 	dev_net_set(ndev, dev_net(parent->ndev));
 	ndev->rtnl_link_ops = ops;
 	ret = ipoib_child_prepare(parent, ndev, pkey, 0, NULL);

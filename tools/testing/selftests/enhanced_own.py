@@ -225,6 +225,20 @@ def test_counters():
 # ---- children ---------------------------------------------------------------
 
 
+def test_child_queues():
+    """
+    A child has as many queues as its parent uses, or those that it is asked to
+    have: what more there is costs a qdisc of 24 KiB each.
+    """
+    end = ends().a
+    used = end.queues()
+    sysfs, link = child_by_sysfs(end, 0x8005), child_by_ip(end, 0x8006)
+    asked = child_by_ip(end, 0x8007, more="numtxqueues 1")
+    for child, queues in ((sysfs, used), (link, used), (asked, 1)):
+        ksft_eq(child.link()["num_tx_queues"], queues)
+        ksft_eq(child.queues(), queues)
+
+
 @timeout(90)
 def test_children_by_sysfs():
     """create_child makes them large enough, wherever their parent is."""
