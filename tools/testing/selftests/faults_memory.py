@@ -99,7 +99,11 @@ def test_open():
     where = module_range()
     refused = 0
     with pair.a.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for number in range(1, 200):
+        # An HCA's own interface allocates its receives: some of these are tried.
+        skip = 20 if pair.a.enhanced() else 200
+        number = 0
+        for _ in range(200):
+            number += 1 + number // skip
             set_up(sock, pair.a.ifname, False)
             hit, worked = attempt(lambda: set_up(sock, pair.a.ifname, True),
                                   number, where)
@@ -216,6 +220,7 @@ def test_mode():
     """Each allocation of a change to connected mode may fail."""
     failslab.need()
     pair = ends()
+    pair.a.need_verbs("connected mode")
     defer(to_datagram, pair.a)
     refused, begin = 0, kmsg_tail()
     for number in range(1, 400):
