@@ -191,6 +191,9 @@ int eipoib_lower_attach(struct eipoib_dev *dev, struct netlink_ext_ack *extack)
 		NL_SET_ERR_MSG(extack, "No hook for what this host sends");
 		netdev_rx_handler_unregister(dev->lower);
 	}
+	if (!ret && !IS_ENABLED(CONFIG_NETFILTER_EGRESS))
+		NL_SET_ERR_MSG(extack,
+			       "This kernel has no NETFILTER_EGRESS: guests and this host don't reach each other");
 	return ret;
 }
 

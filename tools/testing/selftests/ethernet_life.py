@@ -4,7 +4,7 @@
 from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_in,
                  ksft_true, ping, ping_ok, wait_until)
 from lib.connected import set_mode
-from lib.ethernet import Ethernet, load, refused, unload
+from lib.ethernet import Ethernet, load, refused, sees_host, unload
 
 BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 120}
 GROUPS = ("ethernet",)
@@ -160,7 +160,8 @@ def test_namespaces():
     ip(f"addr add {pair.a.v4[:-1]}77/24 dev eib0", ns=away)
     ip("link set eib0 up", ns=away)
     wait_until(lambda: ping(away, pair.b.v4, limit=1), 10, "an answer")
-    wait_until(lambda: ping(away, pair.a.v4, limit=1), 10, "an answer of the host")
+    if sees_host():
+        wait_until(lambda: ping(away, pair.a.v4, limit=1), 10, "an answer of the host")
     away.delete()
     ksft_false("eib0" in pair.a.ns.links())
     ping_ok(pair.a.ns, pair.b.v4)
@@ -171,7 +172,9 @@ def test_lower_moves():
     pair = ends()
     host = Ethernet(pair.a)
     guest = host.guest(106)
-    reach(guest, pair.a)
+    others = (pair.a, pair.b) if sees_host() else (pair.b,)
+    for other in others:
+        reach(guest, other)
     away = Netns("away").add()
     defer(away.delete)
     name, home = pair.a.ifname, pair.a.ns
@@ -180,12 +183,13 @@ def test_lower_moves():
     try:
         pair.a.up()
         pair.a.wait_carrier()
-        reach(guest, pair.b)
-        reach(guest, pair.a)
-        reach(pair.a, guest)
+        for other in others:
+            reach(guest, other)
+            reach(other, guest)
     finally:
         ip(f"link set {name} netns {home.name}", ns=away)
         pair.a.ns = home
         pair.a.up()
     pair.a.wait_carrier()
-    reach(pair.a, guest)
+    for other in others:
+        reach(other, guest)

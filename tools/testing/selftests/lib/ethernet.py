@@ -23,6 +23,15 @@ def unload():
     cmd(["rmmod", MODULE], timeout=slow(20))
 
 
+def sees_host():
+    """
+    Does the module see what the host sends?  That takes NETFILTER_EGRESS, which the
+    debug kernel is without.
+    """
+    load()
+    return " eipoib_egress\t" in read("/proc/kallsyms")
+
+
 class Ethernet:
     """
     An interface of eth_ipoib on that of a host on the fabric, with a bridge above,
