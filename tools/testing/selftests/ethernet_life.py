@@ -85,9 +85,10 @@ def test_modes():
     ksft_eq(host.mtu(), 65520)
     guest = host.guest(102)
     reach(guest, pair.b)
-    # The peer is in datagram mode.
-    ping(guest.ns, pair.b.v4, size=9000, df=True, limit=1)
-    ksft_in("mtu 2044", ip(f"route get {pair.b.v4}", ns=guest.ns).stdout)
+    # The peer is in datagram mode; in-tree's accepts connections all the same.
+    if not pair.b.address()[0] & 0x80:
+        ping(guest.ns, pair.b.v4, size=9000, df=True, limit=1)
+        ksft_in("mtu 2044", ip(f"route get {pair.b.v4}", ns=guest.ns).stdout)
     ping_ok(guest.ns, pair.b.v4, size=1900)
     set_mode(pair.b, "connected")
     defer(set_mode, pair.b, "datagram")
