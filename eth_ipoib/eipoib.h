@@ -156,6 +156,13 @@ static inline struct eipoib_dev *eipoib_priv(const struct net_device *ndev)
 	return netdev_priv(ndev);
 }
 
+/* Is this the lower interface's own link-layer address, that of all guests? */
+static inline bool eipoib_lladdr_is_own(const struct eipoib_dev *dev,
+					const u8 *lladdr)
+{
+	return !memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
+}
+
 /* The timer has something to do: it runs soon, but not all the time. */
 static inline void eipoib_kick(struct eipoib_dev *dev)
 {

@@ -85,7 +85,7 @@ static unsigned int eipoib_egress(void *priv, struct sk_buff *skb,
 	rcu_read_lock();
 	if (eipoib_lladdr_is_group(skb->data))
 		eipoib_host_group(dev, skb);
-	else if (!memcmp(skb->data, dev->lower->dev_addr, INFINIBAND_ALEN))
+	else if (eipoib_lladdr_is_own(dev, skb->data))
 		taken = eipoib_host_unicast(dev, skb);
 	rcu_read_unlock();
 	return taken ? NF_STOLEN : NF_ACCEPT;

@@ -269,7 +269,7 @@ void eipoib_peer_mac(struct eipoib_dev *dev, const struct in6_addr *ip, u8 *mac)
 static void eipoib_peer_send(struct eipoib_dev *dev, struct sk_buff *skb,
 			     const u8 *lladdr)
 {
-	if (!memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN))
+	if (eipoib_lladdr_is_own(dev, lladdr))
 		eipoib_to_host(dev, skb, skb->protocol, PACKET_HOST);
 	else if (eipoib_pmtu_fits(skb, eipoib_pmtu(dev, lladdr)))
 		eipoib_to_fabric(dev, skb, skb->protocol, lladdr);

@@ -175,8 +175,7 @@ static bool eipoib_rx_sender(struct eipoib_dev *dev, const struct in6_addr *ip,
 static bool eipoib_rx_own(const struct eipoib_dev *dev, const u8 *lladdr,
 			  enum eipoib_side side)
 {
-	return side == EIPOIB_PEER &&
-	       !memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
+	return side == EIPOIB_PEER && eipoib_lladdr_is_own(dev, lladdr);
 }
 
 /* Is the message for guests?  If so, for which station: one, or all. */

@@ -51,11 +51,6 @@ static bool eipoib_tx_verdict(struct eipoib_dev *dev, struct sk_buff *skb,
 	return false;
 }
 
-static bool eipoib_is_own(const struct eipoib_dev *dev, const u8 *lladdr)
-{
-	return !memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
-}
-
 /* To everybody: peers, and the host, whose own packets IPoIB does not loop. */
 static void eipoib_tx_flood(struct eipoib_dev *dev, struct sk_buff *skb,
 			    const u8 *lladdr, u8 pkt_type)
@@ -112,6 +107,7 @@ static void eipoib_tx_unicast(struct eipoib_from *f,
 	struct sk_buff *skb = f->skb;
 	u8 lladdr[INFINIBAND_ALEN];
 	struct in6_addr hop;
+	bool known;
 
 	if (eipoib_ip_is_group(to) ||
 	    !eipoib_peer_of_mac(dev, f->dst, to, &hop)) {
@@ -120,10 +116,11 @@ static void eipoib_tx_unicast(struct eipoib_from *f,
 	}
 	if (eipoib_tx_turn(dev, skb, from, &hop))
 		return;
-	if (eipoib_peer_get(dev, &hop, lladdr) ? eipoib_is_own(dev, lladdr) :
-						 eipoib_host_has(dev, &hop))
+	known = eipoib_peer_get(dev, &hop, lladdr);
+	if (known ? eipoib_lladdr_is_own(dev, lladdr) :
+		    eipoib_host_has(dev, &hop))
 		eipoib_to_host(dev, skb, skb->protocol, PACKET_HOST);
-	else if (!eipoib_peer_get(dev, &hop, lladdr))
+	else if (!known)
 		eipoib_peer_wait(dev, &hop, from, skb);
 	else if (!eipoib_tx_too_big(f, lladdr, to))
 		eipoib_to_fabric(dev, skb, skb->protocol, lladdr);
@@ -249,7 +246,7 @@ static void eipoib_tx_arp(struct eipoib_from *f)
 	skb = eipoib_arp_for_fabric(dev, &arp, lladdr);
 	if (!skb)
 		return;
-	if (eipoib_is_own(dev, lladdr)) {
+	if (eipoib_lladdr_is_own(dev, lladdr)) {
 		skb_pull(skb, EIPOIB_HARD_LEN);
 		eipoib_to_host(dev, skb, htons(ETH_P_ARP), PACKET_HOST);
 		return;
@@ -266,9 +263,9 @@ static void eipoib_tx_arp(struct eipoib_from *f)
 /* Is this message of neighbour discovery to be sent? */
 static bool eipoib_tx_nd_ok(struct eipoib_from *f, struct eipoib_nd *nd)
 {
-	bool advert = false;
 	struct eipoib_dev *dev = f->dev;
 	const struct in6_addr *ip;
+	bool advert;
 
 	if (!eipoib_nd_parse(f->skb, ETH_ALEN, nd)) {
 		eipoib_drop(dev, f->skb, EIPOIB_C_MALFORMED);
