@@ -16,7 +16,9 @@
 #include "eipoib_send.h"
 #include "eipoib_tx.h"
 
-#define EIPOIB_PROTO_VRRP	112	/* RFC 9568 */
+/* VRRP, RFC 9568: protocol, group */
+#define EIPOIB_PROTO_VRRP	112
+#define EIPOIB_GROUP_VRRP	0xe0000012
 
 /**
  * struct eipoib_from - a frame of a guest, without its header
@@ -149,6 +151,13 @@ static void eipoib_tx_ip(struct eipoib_from *f, const struct in6_addr *from,
 
 /* ---- IPv4 ---------------------------------------------------------------- */
 
+/* Routers that stand in for each other say so from another station. */
+static bool eipoib_tx_is_vrrp(const struct iphdr *ip)
+{
+	return ip->protocol == EIPOIB_PROTO_VRRP &&
+	       ip->daddr == htonl(EIPOIB_GROUP_VRRP);
+}
+
 static void eipoib_tx_ip4(struct eipoib_from *f)
 {
 	struct eipoib_dev *dev = f->dev;
@@ -164,8 +173,7 @@ static void eipoib_tx_ip4(struct eipoib_from *f)
 	ip = (const void *)f->skb->data;
 	from = eipoib_v4(ip->saddr);
 	to = eipoib_v4(ip->daddr);
-	/* Routers that stand in for each other say so from another station. */
-	if (ip->saddr && ip->protocol != EIPOIB_PROTO_VRRP &&
+	if (ip->saddr && !eipoib_tx_is_vrrp(ip) &&
 	    !eipoib_tx_verdict(dev, f->skb,
 			       eipoib_guest_data(dev, &from, f->src, f->skb)))
 		return;
