@@ -12,6 +12,12 @@
 
 #include "newlink_compat.h"
 
+/* Whose kind a dump of generic netlink finds */
+#define ipoib_compat_dumped(ndev)					      \
+	((ndev)->rtnl_link_ops &&					      \
+	 !strcmp((ndev)->rtnl_link_ops->kind, "eipoib"))
+#include "genl_compat.h"
+
 #ifdef IPOIB_COMPAT_NEWLINK
 #define eipoib_newlink(ndev, params, extack)				      \
 	IPOIB_NEWLINK(eipoib_newlink, __eipoib_newlink, ndev, params, extack)

@@ -43,54 +43,9 @@ static int __ipoib_set_rx_mode_async(__VA_ARGS__)
 #define gro_flush_timeout	dev->gro_flush_timeout
 #endif
 
-/*
- * 6.6: a namespace finds its devices in an xarray by their index.  Before, that
- * takes a walk of all for each, so only those of InfiniBand are found: there may
- * be thousands of others, made by whoever has a namespace.
- */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
-#include <linux/if_arp.h>
-#include <linux/netdevice.h>
-
-static inline struct net_device *ipoib_netdev_from(struct net *net,
-						   unsigned long ifindex)
-{
-	struct net_device *ndev, *found = NULL;
-
-	for_each_netdev(net, ndev)
-		if (ndev->type == ARPHRD_INFINIBAND &&
-		    ndev->ifindex >= ifindex &&
-		    (!found || ndev->ifindex < found->ifindex))
-			found = ndev;
-	return found;
-}
-
-#define for_each_netdev_dump(net, ndev, index)				      \
-	for (; ((ndev) = ipoib_netdev_from(net, index)) &&		      \
-	       ((index) = (ndev)->ifindex); (index)++)
-#endif
-
-/* 6.6: what a generic netlink dump was asked for */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
-#include <net/genetlink.h>
-
-#define genl_info_dump(cb)	genl_dumpit_info(cb)
-#endif
-
-/* 6.7: attributes of 4 or 8 bytes, as the value needs */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
-#include <net/netlink.h>
-
-static inline int nla_put_uint(struct sk_buff *skb, int type, u64 value)
-{
-	u64 tmp64 = value;
-	u32 tmp32 = value;
-
-	if (tmp64 == tmp32)
-		return nla_put_u32(skb, type, tmp32);
-	return nla_put(skb, type, sizeof(u64), &tmp64);
-}
-#endif
+/* Whose kind a dump of generic netlink finds */
+#define ipoib_compat_dumped(ndev)	((ndev)->type == ARPHRD_INFINIBAND)
+#include "genl_compat.h"
 
 /* 6.13: symbol namespaces are strings; before, there was nothing to import. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)

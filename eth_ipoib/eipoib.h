@@ -84,11 +84,15 @@ struct eipoib_lease {
  * @guests: struct eipoib_guest by address
  * @guest_list: all of them
  * @num_guests: how many
+ * @serial: of the last entry, of guests or groups, that was made
+ * @prefix_list: prefixes behind guests; written with rtnl
+ * @num_prefixes: how many
  * @waiting: bytes of memory that waiting packets take
  * @claims: limits how many new addresses are looked into
  * @peers: struct eipoib_peer by address
  * @peer_list: all of them, the one used last at the end
- * @peer_macs: those with IPv6 addresses by the hash in their MACs
+ * @peer_macs: the same by a hash, which the MACs of those with IPv6 addresses
+ *	contain
  * @num_peers: how many
  * @asks: limits requests for peers' addresses
  * @group_list: struct eipoib_group
@@ -119,6 +123,9 @@ struct eipoib_dev {
 	struct rhashtable guests;
 	struct list_head guest_list;
 	u32 num_guests;
+	u64 serial;
+	struct list_head prefix_list;
+	u32 num_prefixes;
 	u32 waiting;
 	struct ratelimit_state claims;
 

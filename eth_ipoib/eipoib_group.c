@@ -14,6 +14,7 @@
 #include <net/mld.h>
 
 #include "eipoib_group.h"
+#include "eipoib_msg.h"
 
 #define EIPOIB_GROUP_AGE	(260 * HZ)	/* RFC 3376 section 8.4 */
 #define EIPOIB_GROUP_STATION	64		/* most of a station */
@@ -22,7 +23,8 @@
 
 /**
  * struct eipoib_group - a group that the lower interface is to be a member of
- * @list: in eipoib_dev.group_list
+ * @list: in eipoib_dev.group_list, in the order of @serial
+ * @serial: number of the entry
  * @node: in eipoib_dev.group_heads
  * @ip: group
  * @lladdr: its link-layer address, as it was joined by
@@ -34,6 +36,7 @@
 struct eipoib_group {
 	struct list_head list;
 	struct hlist_node node;
+	u64 serial;
 	struct in6_addr ip;
 	u8 lladdr[INFINIBAND_ALEN];
 	u8 mac[ETH_ALEN];
@@ -74,6 +77,7 @@ static struct eipoib_group *eipoib_group_add(struct eipoib_dev *dev,
 	group->ip = *ip;
 	if (mac)
 		ether_addr_copy(group->mac, mac);
+	group->serial = ++dev->serial;
 	list_add_tail(&group->list, &dev->group_list);
 	hlist_add_head(&group->node, eipoib_group_head(dev, ip));
 	dev->num_groups++;
@@ -311,8 +315,8 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 
 /* ---- joining ------------------------------------------------------------- */
 
-/* The groups that every host is a member of. */
-static void eipoib_groups_always(struct eipoib_dev *dev)
+/* The groups that every host is a member of; the timer, which begins, joins. */
+void eipoib_groups_open(struct eipoib_dev *dev)
 {
 	struct in6_addr all4 = eipoib_v4(htonl(INADDR_ALLHOSTS_GROUP));
 	struct in6_addr all6;
@@ -322,12 +326,6 @@ static void eipoib_groups_always(struct eipoib_dev *dev)
 	eipoib_group_use(dev, &all4);
 	eipoib_group_use(dev, &all6);
 	spin_unlock_bh(&dev->lock);
-}
-
-/* The timer, which runs from now on, joins. */
-void eipoib_groups_open(struct eipoib_dev *dev)
-{
-	eipoib_groups_always(dev);
 }
 
 /* Remove what has not been reported for long. */
@@ -481,4 +479,55 @@ void eipoib_groups_close(struct eipoib_dev *dev)
 	while (eipoib_group_sync(dev))
 		;
 	mutex_unlock(&dev->joins);
+}
+
+/* ---- netlink ------------------------------------------------------------- */
+
+static bool eipoib_group_fill(struct sk_buff *skb,
+			      const struct eipoib_group *group)
+{
+	unsigned long left = 0;
+
+	if (time_before(jiffies, group->expires))
+		left = group->expires - jiffies;
+	return !eipoib_msg_put_ip(skb, EIPOIB_A_GROUP_ADDRESS, &group->ip) &&
+	       !(!is_zero_ether_addr(group->mac) &&
+		 nla_put(skb, EIPOIB_A_GROUP_MAC, ETH_ALEN, group->mac)) &&
+	       !nla_put_u32(skb, EIPOIB_A_GROUP_USERS, group->users) &&
+	       !(group->expires &&
+		 eipoib_msg_put_ms(skb, EIPOIB_A_GROUP_EXPIRES, left)) &&
+	       !(group->joined && nla_put_flag(skb, EIPOIB_A_GROUP_JOINED));
+}
+
+static int eipoib_group_dump(struct eipoib_dev *dev, struct eipoib_dump *dump,
+			     const struct eipoib_group *group)
+{
+	void *hdr = eipoib_dump_begin(dev, dump);
+
+	if (!hdr)
+		return -EMSGSIZE;
+	return eipoib_dump_end(dump, hdr, eipoib_group_fill(dump->skb, group),
+			       group->serial);
+}
+
+/**
+ * eipoib_groups_dump - write groups to a dump
+ * @dev: interface
+ * @dump: dump; where it stands is the number of an entry
+ * Return: 0, or -EMSGSIZE if there is no more room
+ */
+int eipoib_groups_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
+{
+	struct eipoib_group *group;
+	int ret = 0;
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry(group, &dev->group_list, list) {
+		if (group->serial > dump->at)
+			ret = eipoib_group_dump(dev, dump, group);
+		if (ret)
+			break;
+	}
+	spin_unlock_bh(&dev->lock);
+	return ret;
 }

@@ -6,6 +6,7 @@
 #define EIPOIB_GROUP_H
 
 #include "eipoib.h"
+#include "eipoib_msg.h"
 #include "eipoib_send.h"
 
 void eipoib_groups_open(struct eipoib_dev *dev);
@@ -19,5 +20,6 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 			 const u8 *mac);
 void eipoib_groups_tick(struct eipoib_dev *dev);
 void eipoib_groups_sync(struct eipoib_dev *dev);
+int eipoib_groups_dump(struct eipoib_dev *dev, struct eipoib_dump *dump);
 
 #endif

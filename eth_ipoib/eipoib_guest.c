@@ -9,14 +9,14 @@
  * removes addresses.
  */
 #include <linux/if_arp.h>
-#include <linux/inetdevice.h>
-#include <net/addrconf.h>
 
 #include "eipoib_arp.h"
 #include "eipoib_group.h"
 #include "eipoib_guest.h"
+#include "eipoib_msg.h"
 #include "eipoib_nd.h"
 #include "eipoib_peer.h"
+#include "eipoib_prefix.h"
 
 #define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
 #define EIPOIB_GUEST_RETRY	(HZ / 10)	/* between two questions */
@@ -37,6 +37,10 @@
  * @EIPOIB_GUEST_ASKED: it is the guest's, which is asked whether it still is,
  *	since it was not heard of for long or somebody else claims the address
  * @EIPOIB_GUEST_REFUSED: it is somebody else's
+ * @EIPOIB_GUEST_FIXED: it was given to the guest, and stays so while the interface
+ *	is down
+ *
+ * As enum eipoib_guest_status is for programs.
  */
 enum eipoib_guest_state {
 	EIPOIB_GUEST_SEEN,
@@ -44,12 +48,16 @@ enum eipoib_guest_state {
 	EIPOIB_GUEST_HELD,
 	EIPOIB_GUEST_ASKED,
 	EIPOIB_GUEST_REFUSED,
+	EIPOIB_GUEST_FIXED,
 };
+
+static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
 
 /**
  * struct eipoib_guest - an address of a guest
  * @node: in eipoib_dev.guests
- * @list: in eipoib_dev.guest_list
+ * @list: in eipoib_dev.guest_list, in the order of @serial
+ * @serial: number of the entry
  * @ip: address
  * @state: written with eipoib_dev.lock
  * @mac: station that has the address, as a number; likewise
@@ -73,6 +81,7 @@ enum eipoib_guest_state {
 struct eipoib_guest {
 	struct rhash_head node;
 	struct list_head list;
+	u64 serial;
 	struct in6_addr ip;
 	enum eipoib_guest_state state;
 	u64 mac;
@@ -121,15 +130,40 @@ static void eipoib_guest_remove(struct eipoib_dev *dev,
 	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
 	rhashtable_remove_fast(&dev->guests, &guest->node,
 			       eipoib_guest_params);
-	list_del(&guest->list);
+	list_del_rcu(&guest->list);
 	dev->num_guests--;
 	if (guest->grouped)
 		eipoib_group_put(dev, &guest->ip);
 	kfree_rcu(guest, rcu);
 }
 
-/* Forget all guests. */
+/* An address that was given to a guest stays, but nothing is done for it. */
+static void eipoib_guest_rest(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest)
+{
+	lockdep_assert_held(&dev->lock);
+	guest->announce = 0;
+	if (guest->grouped)
+		eipoib_group_put(dev, &guest->ip);
+	guest->grouped = false;
+}
+
+/* Forget guests, but for addresses that they were given. */
 void eipoib_guests_flush(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest, *next;
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list) {
+		if (guest->state == EIPOIB_GUEST_FIXED)
+			eipoib_guest_rest(dev, guest);
+		else
+			eipoib_guest_remove(dev, guest);
+	}
+	spin_unlock_bh(&dev->lock);
+}
+
+void eipoib_guests_exit(struct eipoib_dev *dev)
 {
 	struct eipoib_guest *guest, *next;
 
@@ -137,11 +171,6 @@ void eipoib_guests_flush(struct eipoib_dev *dev)
 	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
 		eipoib_guest_remove(dev, guest);
 	spin_unlock_bh(&dev->lock);
-}
-
-void eipoib_guests_exit(struct eipoib_dev *dev)
-{
-	eipoib_guests_flush(dev);
 	rhashtable_destroy(&dev->guests);
 }
 
@@ -160,13 +189,13 @@ static bool eipoib_guest_room(struct eipoib_dev *dev, u64 mac)
 	return has <= READ_ONCE(dev->max_guests) / 2;
 }
 
-static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
-					     const struct in6_addr *ip, u64 mac)
+static struct eipoib_guest *eipoib_guest_enter(struct eipoib_dev *dev,
+					       const struct in6_addr *ip,
+					       u64 mac)
 {
 	struct eipoib_guest *guest;
 
-	if (!eipoib_guest_room(dev, mac))
-		return NULL;
+	lockdep_assert_held(&dev->lock);
 	guest = kzalloc_obj(*guest, GFP_ATOMIC);
 	if (!guest)
 		return NULL;
@@ -183,9 +212,19 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 		kfree(guest);
 		return NULL;
 	}
-	list_add_tail(&guest->list, &dev->guest_list);
+	guest->serial = ++dev->serial;
+	list_add_tail_rcu(&guest->list, &dev->guest_list);
 	dev->num_guests++;
 	return guest;
+}
+
+/* An address that a station has; NULL if there is no room for it. */
+static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
+					     const struct in6_addr *ip, u64 mac)
+{
+	if (!eipoib_guest_room(dev, mac))
+		return NULL;
+	return eipoib_guest_enter(dev, ip, mac);
 }
 
 /* ---- states ------------------------------------------------------------- */
@@ -211,22 +250,36 @@ static void eipoib_guest_doubt(struct eipoib_dev *dev,
 		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_ASKED);
 }
 
+/* Nobody is in doubt about the address. */
+static bool eipoib_guest_settled(const struct eipoib_guest *guest)
+{
+	return guest->state == EIPOIB_GUEST_HELD ||
+	       guest->state == EIPOIB_GUEST_FIXED;
+}
+
 /* The address is the guest's; what waits is sent by the timer. */
-static void eipoib_guest_hold(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest)
+static void eipoib_guest_settle(struct eipoib_dev *dev,
+				struct eipoib_guest *guest,
+				enum eipoib_guest_state state)
 {
 	lockdep_assert_held(&dev->lock);
-	if (guest->state < EIPOIB_GUEST_HELD) {
-		guest->announce = 1;
-		guest->granted = jiffies;
-	}
-	WRITE_ONCE(guest->state, EIPOIB_GUEST_HELD);
+	WRITE_ONCE(guest->state, state);
 	guest->rival = 0;
 	memset(guest->contender, 0, sizeof(guest->contender));
 	if (!guest->grouped)
 		guest->grouped = eipoib_group_get(dev, &guest->ip);
 	eipoib_peer_forget(dev, &guest->ip);
 	eipoib_kick(dev);
+}
+
+static void eipoib_guest_hold(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest)
+{
+	if (guest->state < EIPOIB_GUEST_HELD) {
+		guest->announce = 1;
+		guest->granted = jiffies;
+	}
+	eipoib_guest_settle(dev, guest, EIPOIB_GUEST_HELD);
 }
 
 /* The guest has answered: whoever else claimed the address hears so. */
@@ -257,27 +310,29 @@ static void eipoib_guest_refuse(struct eipoib_dev *dev,
 /* ---- what stations of the Ethernet say ----------------------------------- */
 
 /*
- * May a station say that an address is its own?  Not if it is this host's, but
- * for the station that the host is on the Ethernet.
+ * Is an address free to be a guest's?  Not if it is this host's, but for the
+ * station that the host is on the Ethernet.
  */
+static bool eipoib_guest_free(struct eipoib_dev *dev, const struct in6_addr *ip,
+			      const u8 *mac)
+{
+	const struct net_device *has;
+	bool free;
+
+	rcu_read_lock();
+	has = eipoib_host_dev(dev, ip);
+	free = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
+			ether_addr_equal(has->dev_addr, mac));
+	rcu_read_unlock();
+	return free;
+}
+
+/* May a station say that an address is its own? */
 static bool eipoib_guest_may(struct eipoib_dev *dev, const struct in6_addr *ip,
 			     const u8 *mac)
 {
-	struct net *net = dev_net(dev->lower);
-	struct net_device *has = NULL;
-	bool may;
-
-	if (!eipoib_ip_is_host(ip))
-		return false;
-	rcu_read_lock();
-	if (eipoib_is_v4(ip))
-		has = __ip_dev_find(net, eipoib_to_v4(ip), false);
-	else if (ipv6_mod_enabled() && ipv6_chk_addr(net, ip, NULL, 0))
-		has = ipv6_dev_find(net, ip, NULL);
-	may = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
-		       ether_addr_equal(has->dev_addr, mac));
-	rcu_read_unlock();
-	return may;
+	return eipoib_ip_is_host(ip) && eipoib_guest_free(dev, ip, mac) &&
+	       eipoib_prefix_allows(dev, ip, mac);
 }
 
 /* A frame waits for its source address to be confirmed. */
@@ -307,6 +362,8 @@ static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 					      struct eipoib_guest *guest,
 					      u64 mac)
 {
+	if (guest->state == EIPOIB_GUEST_FIXED)
+		return EIPOIB_REFUSE;
 	if (!READ_ONCE(dev->guard)) {
 		WRITE_ONCE(guest->mac, mac);
 		eipoib_guest_hold(dev, guest);
@@ -401,17 +458,23 @@ static enum eipoib_verdict eipoib_guest_unsure(struct eipoib_dev *dev,
 		return EIPOIB_REFUSE;
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
+	if (!guest && eipoib_prefix_is_of(dev, ip, addr)) {
+		verdict = EIPOIB_SEND;
+		goto out;
+	}
 	if (!guest) {
 		guest = eipoib_guest_add(dev, ip, mac);
 		if (guest)
 			eipoib_guest_ask(dev, guest, EIPOIB_GUEST_SEEN);
 	}
-	if (!guard)
-		verdict = EIPOIB_SEND;
-	else if (guest && guest->mac != mac)
+	if (guest && guest->mac != mac &&
+	    (guard || guest->state == EIPOIB_GUEST_FIXED))
 		verdict = eipoib_guest_other(dev, guest, mac);
+	else if (!guard)
+		verdict = EIPOIB_SEND;
 	else if (guest)
 		verdict = eipoib_guest_verdict(dev, guest, skb);
+out:
 	spin_unlock_bh(&dev->lock);
 	return verdict;
 }
@@ -421,7 +484,8 @@ static bool eipoib_guest_holds(const struct eipoib_guest *guest)
 {
 	enum eipoib_guest_state state = READ_ONCE(guest->state);
 
-	return state == EIPOIB_GUEST_HELD || state == EIPOIB_GUEST_ASKED;
+	return state == EIPOIB_GUEST_HELD || state == EIPOIB_GUEST_ASKED ||
+	       state == EIPOIB_GUEST_FIXED;
 }
 
 /**
@@ -510,6 +574,14 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
 static bool eipoib_guest_contend(struct eipoib_dev *dev,
 				 struct eipoib_guest *guest, const u8 *lladdr)
 {
+	if (guest->state == EIPOIB_GUEST_FIXED) {
+		if (time_after(jiffies, guest->announced +
+			       EIPOIB_GUEST_DEFEND)) {
+			guest->announce = 1;
+			eipoib_kick(dev);
+		}
+		return true;
+	}
 	if (!READ_ONCE(dev->guard) ||
 	    time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY)) {
 		eipoib_guest_remove(dev, guest);
@@ -636,7 +708,7 @@ static void eipoib_guest_tick(struct eipoib_dev *dev,
 {
 	unsigned long heard = READ_ONCE(guest->heard);
 
-	if (guest->state == EIPOIB_GUEST_HELD) {
+	if (eipoib_guest_settled(guest)) {
 		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
 			eipoib_guest_doubt(dev, guest);
 		return;
@@ -686,7 +758,7 @@ void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
 	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
 		eipoib_guest_tick(dev, guest, batch);
 	list_for_each_entry(guest, &dev->guest_list, list) {
-		if (guest->state != EIPOIB_GUEST_HELD)
+		if (!eipoib_guest_settled(guest))
 			continue;
 		if (announced < EIPOIB_GUEST_ANNOUNCED &&
 		    eipoib_guest_announces(guest)) {
@@ -704,7 +776,7 @@ bool eipoib_guests_busy(const struct eipoib_dev *dev)
 
 	lockdep_assert_held(&dev->lock);
 	list_for_each_entry(guest, &dev->guest_list, list)
-		if (guest->state != EIPOIB_GUEST_HELD || guest->announce)
+		if (!eipoib_guest_settled(guest) || guest->announce)
 			return true;
 	return false;
 }
@@ -726,4 +798,137 @@ void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac)
 			guest->announce = EIPOIB_GUEST_ANNOUNCES;
 	eipoib_kick(dev);
 	spin_unlock_bh(&dev->lock);
+}
+
+/* ---- addresses that guests are given ------------------------------------- */
+
+/* The interface is up: what is done for addresses begins. */
+void eipoib_guests_open(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list) {
+		guest->announce = 1;
+		eipoib_guest_settle(dev, guest, EIPOIB_GUEST_FIXED);
+	}
+	spin_unlock_bh(&dev->lock);
+}
+
+/**
+ * eipoib_guest_give - give a guest an address
+ * @dev: interface
+ * @ip: address
+ * @addr: the guest's station
+ * @extack: why not
+ *
+ * With rtnl: the interface does not come up meanwhile.
+ * Return: 0 or -errno
+ */
+int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      const u8 *addr, struct netlink_ext_ack *extack)
+{
+	u64 mac = ether_addr_to_u64(addr);
+	struct eipoib_guest *guest;
+	int ret = 0;
+
+	ASSERT_RTNL();
+	if (!eipoib_guest_free(dev, ip, addr)) {
+		NL_SET_ERR_MSG(extack, "This host has that address");
+		return -EADDRINUSE;
+	}
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (!guest && dev->num_guests >= READ_ONCE(dev->max_guests)) {
+		NL_SET_ERR_MSG(extack, "There is no room: see max_guests");
+		ret = -ENOSPC;
+		goto out;
+	}
+	guest = guest ?: eipoib_guest_enter(dev, ip, mac);
+	if (!guest) {
+		ret = -ENOMEM;
+		goto out;
+	}
+	WRITE_ONCE(guest->mac, mac);
+	guest->announce = 1;
+	if (netif_running(dev->ndev))
+		eipoib_guest_settle(dev, guest, EIPOIB_GUEST_FIXED);
+	else
+		WRITE_ONCE(guest->state, EIPOIB_GUEST_FIXED);
+out:
+	spin_unlock_bh(&dev->lock);
+	return ret;
+}
+
+/* Forget an address, given or claimed; -ENOENT if there is no such one. */
+int eipoib_guest_take(struct eipoib_dev *dev, const struct in6_addr *ip)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest)
+		eipoib_guest_remove(dev, guest);
+	spin_unlock_bh(&dev->lock);
+	return guest ? 0 : -ENOENT;
+}
+
+/* ---- netlink ------------------------------------------------------------- */
+
+static bool eipoib_guest_fill(struct sk_buff *skb,
+			      const struct eipoib_guest *guest)
+{
+	u8 mac[ETH_ALEN], rival[ETH_ALEN];
+
+	u64_to_ether_addr(guest->mac, mac);
+	u64_to_ether_addr(guest->rival, rival);
+	return !eipoib_msg_put_ip(skb, EIPOIB_A_GUEST_ADDRESS, &guest->ip) &&
+	       !nla_put(skb, EIPOIB_A_GUEST_MAC, ETH_ALEN, mac) &&
+	       !nla_put_u32(skb, EIPOIB_A_GUEST_STATUS, guest->state) &&
+	       !eipoib_msg_put_ms(skb, EIPOIB_A_GUEST_IDLE,
+				  jiffies - READ_ONCE(guest->heard)) &&
+	       !(guest->router &&
+		 nla_put_flag(skb, EIPOIB_A_GUEST_ROUTER)) &&
+	       !(guest->rival &&
+		 nla_put(skb, EIPOIB_A_GUEST_RIVAL, ETH_ALEN, rival)) &&
+	       !(memchr_inv(guest->contender, 0, INFINIBAND_ALEN) &&
+		 nla_put(skb, EIPOIB_A_GUEST_CONTENDER, INFINIBAND_ALEN,
+			 guest->contender)) &&
+	       !nla_put_u32(skb, EIPOIB_A_GUEST_WAITING_PACKETS,
+			    skb_queue_len(&guest->waiting));
+}
+
+static int eipoib_guest_dump(struct eipoib_dev *dev, struct eipoib_dump *dump,
+			     const struct eipoib_guest *guest)
+{
+	void *hdr = eipoib_dump_begin(dev, dump);
+	bool whole;
+
+	if (!hdr)
+		return -EMSGSIZE;
+	spin_lock_bh(&dev->lock);
+	whole = eipoib_guest_fill(dump->skb, guest);
+	spin_unlock_bh(&dev->lock);
+	return eipoib_dump_end(dump, hdr, whole, guest->serial);
+}
+
+/**
+ * eipoib_guests_dump - write addresses of guests to a dump
+ * @dev: interface
+ * @dump: dump; where it stands is the number of an entry
+ * Return: 0, or -EMSGSIZE if there is no more room.  Under RCU.
+ */
+int eipoib_guests_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
+{
+	struct eipoib_guest *guest;
+	int ret;
+
+	list_for_each_entry_rcu(guest, &dev->guest_list, list) {
+		if (guest->serial <= dump->at)
+			continue;
+		ret = eipoib_guest_dump(dev, dump, guest);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }

@@ -6,6 +6,7 @@
 #define EIPOIB_GUEST_H
 
 #include "eipoib.h"
+#include "eipoib_msg.h"
 #include "eipoib_send.h"
 
 /* What is to be done with a frame because of its source address */
@@ -19,6 +20,7 @@ enum eipoib_verdict {
 int eipoib_guests_init(struct eipoib_dev *dev);
 void eipoib_guests_exit(struct eipoib_dev *dev);
 void eipoib_guests_flush(struct eipoib_dev *dev);
+void eipoib_guests_open(struct eipoib_dev *dev);
 
 bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      u8 *mac);
@@ -40,5 +42,9 @@ void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac);
 void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
 			struct sk_buff_head *frames);
 bool eipoib_guests_busy(const struct eipoib_dev *dev);
+int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      const u8 *addr, struct netlink_ext_ack *extack);
+int eipoib_guest_take(struct eipoib_dev *dev, const struct in6_addr *ip);
+int eipoib_guests_dump(struct eipoib_dev *dev, struct eipoib_dump *dump);
 
 #endif

@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 #include <net/rtnetlink.h>
 
+#include "eipoib_genl.h"
 #include "eipoib_group.h"
 #include "eipoib_guest.h"
 #include "eipoib_link.h"
@@ -110,8 +111,13 @@ static int __init eipoib_module_init(void)
 	ret = rtnl_link_register(&eipoib_link_ops);
 	if (ret)
 		goto err_notifier;
+	ret = eipoib_genl_init();
+	if (ret)
+		goto err_link;
 	return 0;
 
+err_link:
+	rtnl_link_unregister(&eipoib_link_ops);
 err_notifier:
 	unregister_netdevice_notifier(&eipoib_notifier);
 err_wq:
@@ -121,6 +127,7 @@ err_wq:
 
 static void __exit eipoib_module_exit(void)
 {
+	eipoib_genl_exit();
 	rtnl_link_unregister(&eipoib_link_ops);
 	unregister_netdevice_notifier(&eipoib_notifier);
 	destroy_workqueue(eipoib_wq);

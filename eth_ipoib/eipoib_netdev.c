@@ -13,6 +13,7 @@
 #include "eipoib_guest.h"
 #include "eipoib_netdev.h"
 #include "eipoib_peer.h"
+#include "eipoib_prefix.h"
 #include "eipoib_query.h"
 #include "eipoib_send.h"
 #include "eipoib_tx.h"
@@ -83,6 +84,7 @@ static int eipoib_open(struct net_device *ndev)
 	struct eipoib_dev *dev = eipoib_priv(ndev);
 
 	eipoib_groups_open(dev);
+	eipoib_guests_open(dev);
 	eipoib_query_open(dev);
 	netif_stacked_transfer_operstate(dev->lower, ndev);
 	queue_delayed_work(eipoib_wq, &dev->work, 0);
@@ -116,6 +118,7 @@ static int eipoib_init(struct net_device *ndev)
 	mutex_init(&dev->joins);
 	INIT_DELAYED_WORK(&dev->work, eipoib_tick);
 	INIT_LIST_HEAD(&dev->group_list);
+	eipoib_prefixes_init(dev);
 	ratelimit_state_init(&dev->errors, HZ, 100);
 	ratelimit_set_flags(&dev->errors, RATELIMIT_MSG_ON_RELEASE);
 	ratelimit_state_init(&dev->moves, HZ, 10);
@@ -152,6 +155,7 @@ static void eipoib_uninit(struct net_device *ndev)
 	cancel_delayed_work_sync(&dev->work);
 	eipoib_peers_exit(dev);
 	eipoib_guests_exit(dev);
+	eipoib_prefixes_exit(dev);
 }
 
 /* Last: whoever reads statistics is gone. */

@@ -8,6 +8,7 @@
  * used least recently makes room.
  */
 #include "eipoib_arp.h"
+#include "eipoib_msg.h"
 #include "eipoib_nd.h"
 #include "eipoib_peer.h"
 #include "eipoib_pmtu.h"
@@ -20,7 +21,7 @@
  * struct eipoib_peer - what an address on the fabric is reached by
  * @node: in eipoib_dev.peers
  * @list: in eipoib_dev.peer_list
- * @by_mac: in eipoib_dev.peer_macs if the address is one of IPv6
+ * @by_mac: in eipoib_dev.peer_macs
  * @ip: address
  * @hash: of it
  * @known: @lladdr is valid.  Neither changes: an entry is replaced.
@@ -83,8 +84,7 @@ static void eipoib_peer_remove(struct eipoib_dev *dev, struct eipoib_peer *peer)
 	lockdep_assert_held(&dev->lock);
 	rhashtable_remove_fast(&dev->peers, &peer->node, eipoib_peer_params);
 	list_del(&peer->list);
-	if (!eipoib_is_v4(&peer->ip))
-		hlist_del_rcu(&peer->by_mac);
+	hlist_del_rcu(&peer->by_mac);
 	dev->num_peers--;
 	eipoib_wait_drop(dev, &peer->waiting, EIPOIB_C_UNRESOLVED);
 	kfree_rcu(peer, rcu);
@@ -134,9 +134,7 @@ static struct eipoib_peer *eipoib_peer_add(struct eipoib_dev *dev,
 	list_add_tail(&peer->list, &dev->peer_list);
 	/* The one that is known longest is whom a hash stands for. */
 	peer->hash = eipoib_mac_hash(ip);
-	if (!eipoib_is_v4(ip))
-		hlist_add_tail_rcu(&peer->by_mac,
-				   eipoib_peer_head(dev, peer->hash));
+	hlist_add_tail_rcu(&peer->by_mac, eipoib_peer_head(dev, peer->hash));
 	dev->num_peers++;
 	return peer;
 }
@@ -166,8 +164,7 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 		return old;
 	}
 	list_replace(&old->list, &peer->list);
-	if (!eipoib_is_v4(&old->ip))
-		hlist_replace_rcu(&old->by_mac, &peer->by_mac);
+	hlist_replace_rcu(&old->by_mac, &peer->by_mac);
 	kfree_rcu(old, rcu);
 	return peer;
 }
@@ -190,7 +187,8 @@ static bool eipoib_peer_of_hash(struct eipoib_dev *dev, u32 hash,
 		return true;
 	}
 	hlist_for_each_entry_rcu(peer, eipoib_peer_head(dev, hash), by_mac) {
-		if (peer->hash == hash && peer->known) {
+		if (peer->hash == hash && peer->known &&
+		    !eipoib_is_v4(&peer->ip)) {
 			*ip = peer->ip;
 			return true;
 		}
@@ -365,8 +363,8 @@ static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
  * eipoib_peer_wait - keep a packet until its peer is known, and ask for that
  * @dev: interface
  * @ip: the peer's address
- * @from: source of the packet, which a guest holds; requests name it, so that it
- *	must not be one of the other family
+ * @from: source of the packet, which a guest holds, or the unspecified address;
+ *	requests name it, so that it must not be one of the other family
  * @skb: packet, without a link-layer header
  */
 void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
@@ -436,4 +434,69 @@ void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch)
 			list_move_tail(&peer->list, &used);
 	}
 	list_splice_tail(&used, &dev->peer_list);
+}
+
+/* ---- netlink ------------------------------------------------------------- */
+
+static bool eipoib_peer_fill(struct sk_buff *skb,
+			     const struct eipoib_peer *peer)
+{
+	u8 mac[ETH_ALEN];
+
+	eipoib_mac_of(mac, &peer->ip);
+	return !eipoib_msg_put_ip(skb, EIPOIB_A_PEER_ADDRESS, &peer->ip) &&
+	       !(peer->known && nla_put(skb, EIPOIB_A_PEER_LLADDR,
+					INFINIBAND_ALEN, peer->lladdr)) &&
+	       !nla_put(skb, EIPOIB_A_PEER_MAC, ETH_ALEN, mac) &&
+	       !nla_put_u32(skb, EIPOIB_A_PEER_STATUS,
+			    peer->known ? EIPOIB_PEER_STATUS_KNOWN :
+					  EIPOIB_PEER_STATUS_ASKED) &&
+	       !eipoib_msg_put_ms(skb, EIPOIB_A_PEER_IDLE,
+				  jiffies - READ_ONCE(peer->used)) &&
+	       !nla_put_u32(skb, EIPOIB_A_PEER_WAITING_PACKETS,
+			    skb_queue_len_lockless(&peer->waiting));
+}
+
+/* Those of one hash; @place is the one's that was written last. */
+static int eipoib_peers_dump_head(struct eipoib_dev *dev,
+				  struct eipoib_dump *dump,
+				  struct hlist_head *head, u64 place)
+{
+	struct eipoib_peer *peer;
+	void *hdr;
+	int ret;
+
+	hlist_for_each_entry_rcu(peer, head, by_mac) {
+		if (++place <= dump->at)
+			continue;
+		hdr = eipoib_dump_begin(dev, dump);
+		if (!hdr)
+			return -EMSGSIZE;
+		ret = eipoib_dump_end(dump, hdr,
+				      eipoib_peer_fill(dump->skb, peer), place);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/**
+ * eipoib_peers_dump - write peers to a dump
+ * @dev: interface
+ * @dump: dump; where it stands is the hash in the upper half, and the place
+ *	among those of that hash, from 1
+ * Return: 0, or -EMSGSIZE if there is no more room.  Under RCU.
+ */
+int eipoib_peers_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
+{
+	u64 num = upper_32_bits(dump->at);
+	int ret;
+
+	for (; num < ARRAY_SIZE(dev->peer_macs); num++) {
+		ret = eipoib_peers_dump_head(dev, dump, &dev->peer_macs[num],
+					     num << 32);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }

@@ -6,6 +6,7 @@
 #define EIPOIB_PEER_H
 
 #include "eipoib.h"
+#include "eipoib_msg.h"
 #include "eipoib_send.h"
 
 int eipoib_peers_init(struct eipoib_dev *dev);
@@ -26,5 +27,6 @@ void eipoib_peer_forget(struct eipoib_dev *dev, const struct in6_addr *ip);
 void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      const struct in6_addr *from, struct sk_buff *skb);
 void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch);
+int eipoib_peers_dump(struct eipoib_dev *dev, struct eipoib_dump *dump);
 
 #endif

@@ -16,6 +16,7 @@
 #include "eipoib_nd.h"
 #include "eipoib_peer.h"
 #include "eipoib_pmtu.h"
+#include "eipoib_prefix.h"
 #include "eipoib_rx.h"
 #include "eipoib_send.h"
 
@@ -93,7 +94,7 @@ static enum eipoib_way eipoib_rx_ip(struct eipoib_dev *dev, struct sk_buff *skb,
 			eipoib_rx_group(dev, skb, from, to);
 		return EIPOIB_ON;
 	}
-	if (!eipoib_guest_mac(dev, to, dst))
+	if (!eipoib_guest_mac(dev, to, dst) && !eipoib_prefix_mac(dev, to, dst))
 		return EIPOIB_ON;
 	return eipoib_rx_unicast(dev, skb, from, dst, side);
 }

@@ -44,6 +44,19 @@ bool eipoib_host_has(struct eipoib_dev *dev, const struct in6_addr *ip)
 	return found;
 }
 
+/* The interface of this host that has an address, NULL if none has.  Under RCU. */
+const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
+					 const struct in6_addr *ip)
+{
+	struct net *net = dev_net(dev->lower);
+
+	if (eipoib_is_v4(ip))
+		return __ip_dev_find(net, eipoib_to_v4(ip), false);
+	if (ipv6_mod_enabled() && ipv6_chk_addr(net, ip, NULL, 0))
+		return ipv6_dev_find(net, ip, NULL);
+	return NULL;
+}
+
 /**
  * eipoib_scrub - remove what ties a packet to the way it has come
  * @skb: packet of this host or of a guest that turns to the other side

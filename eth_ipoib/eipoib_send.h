@@ -31,6 +31,8 @@ void eipoib_batch_send(struct eipoib_dev *dev, struct eipoib_batch *batch);
 
 bool eipoib_sends(const struct sk_buff *skb);
 bool eipoib_host_has(struct eipoib_dev *dev, const struct in6_addr *ip);
+const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
+					 const struct in6_addr *ip);
 void eipoib_scrub(struct sk_buff *skb);
 bool eipoib_header(struct eipoib_dev *dev, struct sk_buff *skb, __be16 proto,
 		   const u8 *lladdr);

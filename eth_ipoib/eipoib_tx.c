@@ -123,7 +123,8 @@ static void eipoib_tx_unicast(struct eipoib_from *f,
 		    eipoib_host_has(dev, &hop))
 		eipoib_to_host(dev, skb, skb->protocol, PACKET_HOST);
 	else if (!known)
-		eipoib_peer_wait(dev, &hop, from, skb);
+		eipoib_peer_wait(dev, &hop, eipoib_guest_is(dev, from) ? from :
+				 &in6addr_any, skb);
 	else if (!eipoib_tx_too_big(f, lladdr, to))
 		eipoib_to_fabric(dev, skb, skb->protocol, lladdr);
 }

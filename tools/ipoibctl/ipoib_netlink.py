@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-The driver's generic netlink family, Documentation/netlink/specs/ipoib.yaml, with no
-more than Python's own library.
+The generic netlink families of the driver and of eth_ipoib, Documentation/netlink/specs,
+with no more than Python's own library.
 """
 
 import errno
@@ -58,8 +58,17 @@ def gid(data):
     return str(ipaddress.IPv6Address(data))
 
 
+def address(data):
+    """An IP address of either family."""
+    return str(ipaddress.ip_address(data))
+
+
 def lladdr(data):
     return ":".join(f"{byte:02x}" for byte in data)
+
+
+def mac(data):
+    return lladdr(data)
 
 
 def one_of(names):
@@ -97,7 +106,22 @@ CONN = (("ifindex", number), ("gid", gid), ("status", one_of(CONN_STATUS)),
 COMMANDS = (("dev-get", DEV), ("dev-ntf", DEV), ("neigh-get", NEIGH),
             ("path-ntf", NEIGH), ("link-ntf", NEIGH), ("group-get", GROUP),
             ("group-ntf", GROUP), ("conn-get", CONN), ("conn-ntf", CONN))
-NUMBERS = {name: place for place, (name, _) in enumerate(COMMANDS, 1)}
+
+# The same of eth_ipoib, family "eipoib"
+GUEST_STATUS = ("seen", "claimed", "held", "asked", "refused", "fixed")
+PEER_STATUS = ("asked", "known")
+GUEST = (("ifindex", number), ("address", address), ("prefix-len", number),
+         ("mac", mac), ("status", one_of(GUEST_STATUS)), ("idle", number),
+         ("router", flag), ("rival", mac), ("contender", lladdr),
+         ("waiting-packets", number))
+PEER = (("ifindex", number), ("address", address), ("lladdr", lladdr),
+        ("mac", mac), ("status", one_of(PEER_STATUS)), ("idle", number),
+        ("waiting-packets", number))
+GUEST_GROUP = (("ifindex", number), ("address", address), ("mac", mac),
+               ("users", number), ("expires", number), ("joined", flag))
+ETHERNET_COMMANDS = (("guest-get", GUEST), ("guest-new", GUEST),
+                     ("guest-del", GUEST), ("peer-get", PEER),
+                     ("group-get", GUEST_GROUP))
 
 
 class NetlinkError(OSError):
@@ -119,12 +143,12 @@ def attribute(kind, data):
     return ATTR.pack(ATTR.size + len(data), kind) + data + bytes(-len(data) % 4)
 
 
-def decode(data):
-    """(command, attributes by name) of a message of the family."""
+def decode(data, commands=COMMANDS):
+    """(command, attributes by name) of a message of a family."""
     command = data[0]
-    if not 0 < command <= len(COMMANDS):
+    if not 0 < command <= len(commands):
         return str(command), {}
-    name, known = COMMANDS[command - 1]
+    name, known = commands[command - 1]
     found = {}
     for kind, value in attributes(data[GENL_HEADER.size:]):
         if 0 < kind <= len(known):
@@ -203,10 +227,14 @@ class Netlink:
 
 
 class Family(Netlink):
-    """The family in this network namespace; OSError if there is none."""
+    """A family in this network namespace; OSError if there is none."""
+
+    commands = COMMANDS
 
     def __init__(self, name="ipoib", buffer=BUFFER):
         super().__init__(NETLINK_GENERIC, buffer)
+        self.numbers = {each: place for place, (each, _) in
+                        enumerate(self.commands, 1)}
         self.number = GENL_ID_CTRL
         try:
             answer = self._ask(CTRL_CMD_GETFAMILY, 0,
@@ -236,8 +264,8 @@ class Family(Netlink):
         """The objects of all interfaces, or of one, as dictionaries."""
         data = attribute(1, struct.pack("=I", ifindex)) \
             if ifindex is not None else b""
-        return [decode(body)[1] for body in
-                self._ask(NUMBERS[command], NLM_F_DUMP if dump else 0, data)]
+        return [decode(body, self.commands)[1] for body in
+                self._ask(self.numbers[command], NLM_F_DUMP if dump else 0, data)]
 
     def listen(self, *groups):
         """From now on notifications of these groups come, see events()."""
@@ -254,8 +282,32 @@ class Family(Netlink):
             try:
                 for kind, _, _, body in self.messages():
                     if kind == self.number:
-                        yield decode(body)
+                        yield decode(body, self.commands)
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
                 yield "lost", {}
+
+
+class Ethernet(Family):
+    """The family of eth_ipoib; OSError if the module is not there."""
+
+    commands = ETHERNET_COMMANDS
+
+    def __init__(self, buffer=BUFFER):
+        super().__init__("eipoib", buffer)
+
+    def change(self, command, ifindex, network, station=None):
+        """
+        Give a station, by its MAC in bytes, an address, or take that: network is an
+        address or a network of ipaddress.
+        """
+        prefix = isinstance(network, (ipaddress.IPv4Network, ipaddress.IPv6Network))
+        parts = [(1, struct.pack("=I", ifindex)),
+                 (2, (network.network_address if prefix else network).packed)]
+        if prefix:
+            parts.append((3, struct.pack("=I", network.prefixlen)))
+        if station is not None:
+            parts.append((4, station))
+        self._ask(self.numbers[command], 0,
+                  b"".join(attribute(*part) for part in parts))

@@ -2,18 +2,12 @@
 """Guests behind a bridge, peers with plain IPoIB, and the host itself."""
 
 from lib import (ends, ip, ksft_eq, ksft_ge, ksft_in, ksft_true, mcast_flow, ping_ok,
-                 tcp_transfer, udp_exchange, wait_until, ping)
-from lib.ethernet import Ethernet, peer_mac, refused, resolved, sees_host
+                 tcp_transfer, udp_exchange, wait_until)
+from lib.ethernet import (Ethernet, peer_mac, reach, refused, resolved,
+                          sees_host)
 from lib.ksft import Skip
 
 BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 60}
-
-
-def reach(src, dst, limit=10):
-    """Both families pass, from the first packets on."""
-    for address in (dst.v4, dst.v6):
-        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
-                   f"an answer of {address} to {src}")
 
 
 def test_link():

@@ -5,15 +5,9 @@ import time
 
 from lib import (Stream, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
                  ksft_lt, ksft_true, ping, ping_ok, slow, wait_until)
-from lib.ethernet import Ethernet, peer_mac, resolved
+from lib.ethernet import Ethernet, peer_mac, reach, resolved
 
 BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 90}
-
-
-def reach(src, dst, limit=10):
-    for address in (dst.v4, dst.v6):
-        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
-                   f"an answer of {address} to {src}")
 
 
 def silent(guest, address):

@@ -10,12 +10,6 @@ BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 120}
 GROUPS = ("ethernet",)
 
 
-def reach(src, dst, limit=15):
-    for address in (dst.v4, dst.v6):
-        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
-                   f"an answer of {address} to {src}")
-
-
 def gone(host):
     return host.ifname not in host.ns.links()
 

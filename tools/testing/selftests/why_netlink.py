@@ -392,7 +392,7 @@ def test_torn():
     _, socks = many_groups(pair.a, MANY)
     other = family(pair.a)
     mine = family(pair.a, buffer=SMALL)
-    mine.send(nl.NUMBERS["group-get"], nl.NLM_F_DUMP, b"")
+    mine.send(mine.numbers["group-get"], nl.NLM_F_DUMP, b"")
     kinds = [kind for kind, *_ in mine.messages()]
     ksft_not_in(nl.NLMSG_DONE, kinds, "the first of several buffers")
     socks.pop(0).close()
@@ -474,16 +474,16 @@ def answer(mine, command, data, flags=nl.NLM_F_ACK):
 def test_malformed():
     """Attributes and commands that there are not, and sizes that are wrong."""
     mine = family(ends().a)
-    get = nl.NUMBERS["dev-get"]
+    get = mine.numbers["dev-get"]
     index = nl.attribute(1, bytes([1, 0, 0, 0]))
     for data in (nl.attribute(2, b"ib0\0"), index + nl.attribute(77, bytes(4)),
                  nl.attribute(1, bytes(2)), nl.ATTR.pack(64, 1) + bytes(4),
                  nl.attribute(1, bytes(4))):
         ksft_true(answer(mine, get, data) in (errno.EINVAL, errno.ERANGE), data)
-    for command in (0, nl.NUMBERS["dev-ntf"], nl.NUMBERS["conn-ntf"], 200):
+    for command in (0, mine.numbers["dev-ntf"], mine.numbers["conn-ntf"], 200):
         ksft_eq(answer(mine, command, b""), errno.EOPNOTSUPP, command)
     for name in ("neigh-get", "group-get", "conn-get"):
-        ksft_eq(answer(mine, nl.NUMBERS[name], index), errno.EOPNOTSUPP, name)
+        ksft_eq(answer(mine, mine.numbers[name], index), errno.EOPNOTSUPP, name)
 
 
 def test_ipoibctl():

@@ -8,6 +8,7 @@ import struct
 from .ksft import Failed, defer
 from .netns import Netns
 from .rtnl import Rtnl
+from .traffic import ping
 from .utils import cmd, exists, ip, read, read_int, slow, wait_until
 
 MODULE = "eth_ipoib"
@@ -74,6 +75,9 @@ class Ethernet:
 
     def mtu(self):
         return read_int(self.ns.sys(f"class/net/{self.ifname}/mtu"))
+
+    def ifindex(self):
+        return self.ns.ifindex(self.ifname)
 
     def guest(self, number, name=None, **words):
         """A station behind the bridge."""
@@ -156,6 +160,13 @@ def resolved(guest, address, limit=10):
     """The MAC that a guest has for an address, as soon as it has one."""
     return wait_until(lambda: guest.neighbour(address), limit,
                       f"{address} in the neighbour table of {guest}")
+
+
+def reach(src, dst, limit=15):
+    """Both families pass, from the first packets on."""
+    for address in (dst.v4, dst.v6):
+        wait_until(lambda a=address: ping(src.ns, a, limit=1), limit,
+                   f"an answer of {address} to {src}")
 
 
 def refused(*args, **kwargs):

@@ -23,6 +23,14 @@ def family(end, **options):
     return found
 
 
+def ethernet(host, **options):
+    """The family of eth_ipoib, in an Ethernet interface's namespace."""
+    with host.ns.inside():
+        found = nl.Ethernet(**options)
+    defer(found.close)
+    return found
+
+
 def cause(end):
     """Why it has no carrier."""
     return family(end).get("dev-get", end.ifindex(), dump=False)[0]

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Messages of the generic netlink family: dumps
+ *
+ * What they mean is in Documentation/netlink/specs/eipoib.yaml.
+ */
+#include "eipoib_msg.h"
+
+/* The interface's index is the attribute of the same number in all messages. */
+static_assert((u32)EIPOIB_A_GUEST_IFINDEX == (u32)EIPOIB_A_PEER_IFINDEX);
+static_assert((u32)EIPOIB_A_GUEST_IFINDEX == (u32)EIPOIB_A_GROUP_IFINDEX);
+
+/**
+ * eipoib_dump_begin - begin a message of a dump
+ * @dev: interface
+ * @dump: dump
+ * Return: for eipoib_dump_end(); NULL if there is no room
+ */
+void *eipoib_dump_begin(const struct eipoib_dev *dev, struct eipoib_dump *dump)
+{
+	struct netlink_callback *cb = dump->cb;
+	void *hdr;
+
+	hdr = genlmsg_put(dump->skb, NETLINK_CB(cb->skb).portid,
+			  cb->nlh->nlmsg_seq, dump->family, NLM_F_MULTI,
+			  dump->cmd);
+	if (hdr && nla_put_u32(dump->skb, EIPOIB_A_GUEST_IFINDEX,
+			       dev->ndev->ifindex)) {
+		genlmsg_cancel(dump->skb, hdr);
+		return NULL;
+	}
+	return hdr;
+}
+
+/**
+ * eipoib_dump_end - end a message of a dump
+ * @dump: dump
+ * @hdr: what eipoib_dump_begin() has returned
+ * @whole: there was room for all attributes
+ * @at: what the message is about, for eipoib_dump.at
+ * Return: 0, or -EMSGSIZE if there is no room; the message is removed then
+ */
+int eipoib_dump_end(struct eipoib_dump *dump, void *hdr, bool whole, u64 at)
+{
+	if (!whole) {
+		genlmsg_cancel(dump->skb, hdr);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(dump->skb, hdr);
+	dump->at = at;
+	return 0;
+}
+
+/* An address of either family, as 4 or 16 bytes */
+int eipoib_msg_put_ip(struct sk_buff *skb, int attr, const struct in6_addr *ip)
+{
+	return eipoib_is_v4(ip) ?
+	       nla_put_in_addr(skb, attr, eipoib_to_v4(ip)) :
+	       nla_put_in6_addr(skb, attr, ip);
+}
+
+/* A time in jiffies, as milliseconds */
+int eipoib_msg_put_ms(struct sk_buff *skb, int attr, unsigned long time)
+{
+	return nla_put_uint(skb, attr, jiffies_to_msecs(time));
+}
