@@ -568,8 +568,9 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
 
 /*
  * A peer claims an address that a guest holds.  The guest is asked, and keeps it
- * if it answers; if it has just been asked in vain, or its claim has just been
- * granted since an answer was late, the peer is believed.
+ * if it answers.  If it has just been asked in vain, or its claim has just been
+ * granted, the peer is believed: its answer was late, or the guest has moved there.
+ * A guest that still has the address claims it again.
  */
 static bool eipoib_guest_contend(struct eipoib_dev *dev,
 				 struct eipoib_guest *guest, const u8 *lladdr)
@@ -583,12 +584,9 @@ static bool eipoib_guest_contend(struct eipoib_dev *dev,
 		return true;
 	}
 	if (!READ_ONCE(dev->guard) ||
-	    time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY)) {
+	    time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY) ||
+	    time_before(jiffies, guest->granted + EIPOIB_GUEST_EARLY)) {
 		eipoib_guest_remove(dev, guest);
-		return false;
-	}
-	if (time_before(jiffies, guest->granted + EIPOIB_GUEST_EARLY)) {
-		eipoib_guest_refuse(dev, guest);
 		return false;
 	}
 	eipoib_guest_doubt(dev, guest);

@@ -3,11 +3,11 @@
 
 import time
 
-from lib import (Stream, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
+from lib import (Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
                  ksft_lt, ksft_true, ping, ping_ok, slow, wait_until)
 from lib.ethernet import Ethernet, peer_mac, reach, resolved
 
-BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 90}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 90}
 
 
 def silent(guest, address):
@@ -107,6 +107,26 @@ def test_moves():
     guest.move(hosts[0])
     announce(guest)
     ksft_lt(stream.wait_progress(limit=10), slow(1))
+    stream.finish()
+
+
+def test_moves_at_once():
+    """And back before anybody has got used to it, time and again."""
+    pair = ends()
+    hosts = Ethernet(pair.a), Ethernet(pair.b)
+    guest = hosts[0].guest(112)
+    peer = hosts[1].guest(113)
+    reach(guest, peer)
+    stream = Stream(peer, guest, rate=1 << 20)
+    stream.wait_progress()
+    for number in range(1, 7):
+        guest.move(hosts[number % 2])
+        announce(guest)
+        hold(0.3)
+    for _ in range(3):
+        ksft_lt(stream.wait_progress(limit=10), slow(2))
+        reach(pair.a, guest)
+        reach(pair.b, guest)
     stream.finish()
 
 
