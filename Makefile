@@ -71,6 +71,7 @@ KERNEL ?= 6.12
 VM := tools/testing/vm
 FABRIC := tools/testing/ibdevsim
 ETHERNET := eth_ipoib
+IPROUTE2 := tools/iproute2
 BROKEN := tools/testing/broken
 BENCH := tools/testing/bench
 OUT := build
@@ -199,6 +200,15 @@ $(OUT)/bench/load: $(BENCH)/load.c
 	@mkdir -p $(@D)
 	$(CC) -O2 -Wall -Wextra -pthread -o $@ $<
 
+# A plug-in for ip(8): settings of links of the kind eipoib
+iproute2: $(OUT)/iproute2/link_eipoib.so
+
+$(OUT)/iproute2/link_eipoib.so: $(IPROUTE2)/link_eipoib.c $(IPROUTE2)/plugin.h \
+		include/uapi/linux/eth_ipoib.h
+	@mkdir -p $(@D)
+	$(CC) -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -fPIC -shared \
+		-Iinclude/uapi -o $@ $<
+
 # Counts what a guest executes; for $(BENCH)/profile
 insns: $(OUT)/bench/insns.so
 
@@ -266,11 +276,14 @@ docs: setup
 	@echo "$(OUT)/html/index.html"
 
 DESTDIR ?= $(INSTALL_MOD_PATH)
-install: modules ethernet
+# Where ip(8) looks for plug-ins: Debian's directory, or that of others
+IP_LIB_DIR ?= /usr/$(or $(addprefix lib/,$(shell $(CC) -print-multiarch)),lib64)/ip
+install: modules ethernet iproute2
 	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
 	install -D -m 644 $(OUT)/$(RELEASE)/eth_ipoib/eth_ipoib.ko \
 		$(DESTDIR)/lib/modules/$(RELEASE)/updates/eth_ipoib.ko
+	install -D -m 644 -t $(DESTDIR)$(IP_LIB_DIR) $(OUT)/iproute2/link_eipoib.so
 	install -D -m 644 -t $(DESTDIR)/usr/local/lib/ipoibctl \
 		$(wildcard tools/ipoibctl/*.py)
 	install -t $(DESTDIR)/usr/local/lib/ipoibctl tools/ipoibctl/ipoibctl
@@ -288,6 +301,7 @@ help:
 	@echo '                  fetched if needed; KDIR=DIR for other headers, such as those of'
 	@echo '                  the running kernel: KDIR=/lib/modules/$$(uname -r)/build)'
 	@echo 'make W=1 C=1      the same with more warnings, and sparse'
+	@echo 'make ethernet     build eth_ipoib.ko; make iproute2 its plug-in for ip(8)'
 	@echo 'make build-all-kernels  build for all of these kernels, and within the'
 	@echo '                  newest one'"'"'s source tree; a warning is an error'
 	@echo 'make debs         Debian packages of driver, fabric and ipoibctl; make rpms'
@@ -326,6 +340,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs rpms docs $(LOCKED) load setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load iproute2 setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
 
 endif

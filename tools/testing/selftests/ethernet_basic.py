@@ -7,7 +7,7 @@ from lib.ethernet import (Ethernet, peer_mac, reach, refused, resolved,
                           sees_host)
 from lib.ksft import Skip
 
-BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 60}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 60}
 
 
 def test_link():
@@ -31,6 +31,30 @@ def test_refused():
             ("link lo name eib1", "not an IPoIB interface"),
             ("name eib1", "An IPoIB interface is needed")):
         ksft_in(reason, refused(f"link add {words} type eipoib", ns=end.ns))
+
+
+def test_settings():
+    """Settings of a link, by the plug-in of ip(8); mistakes are refused."""
+    end = ends().a
+    host = Ethernet(end, guard=False, max_guests=5)
+
+    def settings():
+        return host.ns.link("eib0")["linkinfo"]["info_data"]
+
+    ksft_eq(settings(), {"guard": False, "max_guests": 5})
+    host.set(guard=True)
+    host.set(max_guests=32767)
+    ksft_eq(settings(), {"guard": True, "max_guests": 32767})
+    ksft_in("guard on max_guests 32767",
+            ip("-d link show eib0", ns=host.ns).stdout)
+    for words, reason in (("guard of", '"on" nor "off"'), ("guard", "required"),
+                          ("guard on guard off", "duplicate"),
+                          ("max_guests x", "is not a number"),
+                          ("max_guests -1", "is not a number"),
+                          ("max_guests 0", "range"), ("max_guests 32768", "range"),
+                          ("colour red", "unknown option")):
+        ksft_in(reason, refused(f"link set eib0 type eipoib {words}", ns=host.ns))
+    ksft_eq(settings(), {"guard": True, "max_guests": 32767})
 
 
 def test_peer():

@@ -5,7 +5,7 @@ from lib import cmd, defer, ends, ip, ksft_eq, ksft_in, ping_ok, slow, timeout
 from lib.ethernet import Ethernet
 from lib.users import dnsmasq, file
 
-BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet", "seconds": 120}
+BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2", "seconds": 120}
 GROUPS = ("ethernet",)
 
 SCRIPT = "/run/dhcp.script"

@@ -6,7 +6,7 @@ from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_i
 from lib.connected import set_mode
 from lib.ethernet import Ethernet, load, refused, sees_host, unload
 
-BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 120}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 120}
 GROUPS = ("ethernet",)
 
 

@@ -15,7 +15,7 @@ from common import ROOT
 from lib.ethernet import Ethernet, peer_mac, reach
 from lib.genl import ethernet, nl
 
-BOOT = {"hcas": 3, "needs": "ethernet", "seconds": 60}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 60}
 
 CTL = os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl")
 SMALL = 4096                    # a buffer that many objects do not fit into

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ethernet on a partition: interfaces of eth_ipoib, bridges, guests behind them."""
 
-import contextlib
 import os
-import struct
 
 from .ksft import Failed, defer
 from .netns import Netns
-from .rtnl import Rtnl
 from .traffic import ping
 from .utils import cmd, exists, ip, read, read_int, slow, wait_until
 
@@ -33,6 +30,12 @@ def sees_host():
     return " eipoib_egress\t" in read("/proc/kallsyms")
 
 
+def words_of(guard, max_guests):
+    """Settings in the words of ip(8); None: as they are."""
+    words = "" if guard is None else f" guard {'on' if guard else 'off'}"
+    return words + ("" if max_guests is None else f" max_guests {max_guests}")
+
+
 class Ethernet:
     """
     An interface of eth_ipoib on that of a host on the fabric, with a bridge above,
@@ -42,9 +45,9 @@ class Ethernet:
     def __init__(self, end, name="eib0", bridge="br0", guard=None, max_guests=None):
         load()
         self.end, self.ns, self.ifname = end, end.ns, name
-        ip(f"link add link {end.ifname} name {name} type eipoib", ns=self.ns)
+        ip(f"link add link {end.ifname} name {name} type eipoib" +
+           words_of(guard, max_guests), ns=self.ns)
         defer(self.drop)
-        self.set(guard, max_guests)
         self.bridge = bridge
         if bridge:
             # The kernel's own delays before a port forwards are left out.
@@ -56,14 +59,9 @@ class Ethernet:
         self.guests = []
 
     def set(self, guard=None, max_guests=None):
-        words = {}
-        if guard is not None:
-            words["guard"] = bytes([guard])
-        if max_guests is not None:
-            words["max_guests"] = struct.pack("I", max_guests)
-        if words:
-            with contextlib.closing(Rtnl(self.ns)) as talk:
-                talk.change(self.ifname, "eipoib", **words)
+        """Other settings, by the plug-in of ip(8)."""
+        ip(f"link set {self.ifname} type eipoib" + words_of(guard, max_guests),
+           ns=self.ns)
 
     def drop(self):
         for guest in self.guests:
