@@ -58,7 +58,8 @@ struct eipoib_counts {
 /**
  * struct eipoib_lease - a guest's transaction of DHCP
  * @xid: its number
- * @mac: the guest
+ * @mac: the client, by the message
+ * @station: who has sent it
  * @id_added: the client identifier is not one that the guest sent
  * @begun: when the last request was seen, jiffies
  * @used: it is one
@@ -66,6 +67,7 @@ struct eipoib_counts {
 struct eipoib_lease {
 	__be32 xid;
 	u8 mac[ETH_ALEN];
+	u8 station[ETH_ALEN];
 	bool id_added;
 	bool used;
 	unsigned long begun;
@@ -99,7 +101,7 @@ struct eipoib_lease {
  * @group_heads: the same by address
  * @reports: limits how many new groups guests may report
  * @num_groups: how many
- * @leases: transactions of DHCP, by a hash of their numbers
+ * @leases: transactions of DHCP
  * @errors: limits messages about packets that are too long
  * @query_next: when guests are to be asked for their groups, jiffies
  * @queries: asked since the interface is up, as long as that matters

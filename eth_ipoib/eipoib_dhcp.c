@@ -7,7 +7,6 @@
  * guest's request is made one of those.  The answer gets the guest's MAC back,
  * by its transaction id.
  */
-#include <linux/hash.h>
 #include <linux/if_arp.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
@@ -26,6 +25,7 @@
 #define EIPOIB_DHCP_END		255
 #define EIPOIB_DHCP_ID_LEN	(1 + ETH_ALEN)
 #define EIPOIB_DHCP_AGE		(120 * HZ)
+#define EIPOIB_DHCP_STATION	8	/* transactions of one */
 
 /* The header of BOOTP, RFC 951, and the cookie of DHCP, RFC 2131 */
 struct eipoib_bootp {
@@ -126,49 +126,74 @@ static void eipoib_dhcp_finish(struct sk_buff *skb)
 
 /* ---- transactions -------------------------------------------------------- */
 
-/* The entry of a transaction, else the one to be used for it. */
+/* The entry of a transaction, NULL if there is none. */
 static struct eipoib_lease *eipoib_lease_find(struct eipoib_dev *dev,
 					      __be32 xid)
 {
-	struct eipoib_lease *lease, *oldest = NULL;
-	u32 first = hash_32((__force u32)xid, 6) * 4 % EIPOIB_LEASES;
+	struct eipoib_lease *lease;
 	int i;
 
 	lockdep_assert_held(&dev->lock);
-	for (i = 0; i < 4; i++) {
-		lease = &dev->leases[first + i];
-		if (lease->used && lease->xid == xid)
+	for (i = 0; i < EIPOIB_LEASES; i++) {
+		lease = &dev->leases[i];
+		if (lease->used && lease->xid == xid &&
+		    time_before(jiffies, lease->begun + EIPOIB_DHCP_AGE))
 			return lease;
-		if (!oldest || !lease->used ||
-		    (oldest->used && time_before(lease->begun, oldest->begun)))
-			oldest = lease;
 	}
-	return oldest;
+	return NULL;
 }
 
-static bool eipoib_lease_fresh(const struct eipoib_lease *lease, __be32 xid)
+/* The older one of two entries, of which one that is not used is the oldest */
+static struct eipoib_lease *eipoib_lease_older(struct eipoib_lease *one,
+					       struct eipoib_lease *two)
 {
-	return lease->used && lease->xid == xid &&
-	       time_before(jiffies, lease->begun + EIPOIB_DHCP_AGE);
+	if (!one || (one->used && (!two->used ||
+				   time_before(two->begun, one->begun))))
+		return two;
+	return one;
 }
 
-/* False if the number is that of another station's transaction. */
+/*
+ * The entry to be used for another transaction: of a station that has many, its
+ * own oldest one, so that it takes none from others.
+ */
+static struct eipoib_lease *eipoib_lease_room(struct eipoib_dev *dev,
+					      const u8 *station)
+{
+	struct eipoib_lease *lease, *oldest = NULL, *own = NULL;
+	int i, has = 0;
+
+	lockdep_assert_held(&dev->lock);
+	for (i = 0; i < EIPOIB_LEASES; i++) {
+		lease = &dev->leases[i];
+		oldest = eipoib_lease_older(oldest, lease);
+		if (lease->used &&
+		    ether_addr_equal(lease->station, station)) {
+			own = eipoib_lease_older(own, lease);
+			has++;
+		}
+	}
+	return has < EIPOIB_DHCP_STATION ? oldest : own;
+}
+
+/* False if the number is that of another client's transaction. */
 static bool eipoib_lease_note(struct eipoib_dev *dev, __be32 xid, const u8 *mac,
-			      bool id_added)
+			      const u8 *station, bool id_added)
 {
 	struct eipoib_lease *lease;
 	bool taken;
 
 	spin_lock_bh(&dev->lock);
 	lease = eipoib_lease_find(dev, xid);
-	taken = eipoib_lease_fresh(lease, xid) &&
-		!ether_addr_equal(lease->mac, mac);
+	taken = lease && !ether_addr_equal_unaligned(lease->mac, mac);
 	if (!taken) {
+		lease = lease ?: eipoib_lease_room(dev, station);
 		*lease = (struct eipoib_lease){
 			.xid = xid, .id_added = id_added, .used = true,
 			.begun = jiffies,
 		};
-		ether_addr_copy(lease->mac, mac);
+		memcpy(lease->mac, mac, ETH_ALEN);
+		ether_addr_copy(lease->station, station);
 	}
 	spin_unlock_bh(&dev->lock);
 	return !taken;
@@ -182,9 +207,10 @@ static bool eipoib_lease_get(struct eipoib_dev *dev, __be32 xid,
 
 	spin_lock_bh(&dev->lock);
 	lease = eipoib_lease_find(dev, xid);
-	*found = *lease;
+	if (lease)
+		*found = *lease;
 	spin_unlock_bh(&dev->lock);
-	return eipoib_lease_fresh(found, xid);
+	return lease;
 }
 
 /* Forget all transactions. */
@@ -279,7 +305,7 @@ struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
 	     !eipoib_dhcp_id_ok(made, at, mac)))
 		goto refused;
 	id_added = eipoib_dhcp_add_id(made, at, mac);
-	if (!eipoib_lease_note(dev, bootp->xid, bootp->chaddr, id_added))
+	if (!eipoib_lease_note(dev, bootp->xid, bootp->chaddr, mac, id_added))
 		goto refused;
 	bootp->htype = ARPHRD_INFINIBAND;
 	bootp->hlen = 0;

@@ -183,12 +183,13 @@ void eipoib_to_host(struct eipoib_dev *dev, struct sk_buff *skb, __be16 proto,
 		kfree_skb(skb);
 		return;
 	}
+	/* First: of a socket's packet, a head that grows is not accounted for. */
+	eipoib_scrub(skb);
 	if (skb_cow_head(skb, EIPOIB_HARD_LEN)) {
 		eipoib_drop(dev, skb, EIPOIB_C_NOMEM);
 		return;
 	}
 	eipoib_count(dev, EIPOIB_C_TX_HOST);
-	eipoib_scrub(skb);
 	skb_reset_network_header(skb);
 	header = skb_push(skb, EIPOIB_HARD_LEN);
 	memcpy(header, eipoib_mark, INFINIBAND_ALEN);

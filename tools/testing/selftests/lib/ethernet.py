@@ -77,9 +77,9 @@ class Ethernet:
     def ifindex(self):
         return self.ns.ifindex(self.ifname)
 
-    def guest(self, number, name=None, **words):
-        """A station behind the bridge."""
-        guest = Guest(self, number, name, **words)
+    def guest(self, number, name=None, kind=None, **words):
+        """A station behind the bridge, or of another kind."""
+        guest = (kind or Guest)(self, number, name, **words)
         self.guests.append(guest)
         return guest
 
@@ -109,10 +109,7 @@ class Guest:
         self.v4 = end.v4.rsplit(".", 1)[0] + f".{number}"
         self.v6 = end.v6.rsplit(":", 1)[0] + f":{number}"
         self.ns = Netns(self.name).add()
-        more = f"address {mac}" if mac else ""
-        ip(f"link add {self.ifname} {more} mtu {mtu or ethernet.mtu()} "
-           f"type veth peer name {self.port} mtu {mtu or ethernet.mtu()} "
-           f"netns {ethernet.ns.name}", ns=self.ns)
+        self.connect(mtu or ethernet.mtu(), mac)
         self.plug(ethernet)
         if addresses:
             ip(f"addr add {self.v4}/24 dev {self.ifname}", ns=self.ns)
@@ -121,6 +118,13 @@ class Guest:
 
     def __repr__(self):
         return f"guest {self.name}"
+
+    def connect(self, mtu, mac):
+        """Make both ends of its cable."""
+        more = f"address {mac}" if mac else ""
+        ip(f"link add {self.ifname} {more} mtu {mtu} type veth "
+           f"peer name {self.port} mtu {mtu} netns {self.ethernet.ns.name}",
+           ns=self.ns)
 
     def plug(self, ethernet):
         """Into the bridge of a host, whose namespace its port is in."""

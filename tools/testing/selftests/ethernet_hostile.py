@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests and peers that send what they should not: nobody else is disturbed."""
+
+import os
+import random
+import socket
+import struct
+import threading
+
+from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_pr,
+                 ksft_true, ping, read, slow, timeout, wait_until)
+from lib.ethernet import Ethernet, reach
+from lib.genl import ethernet
+from ethernet_netlink import listed
+
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 150}
+
+BROADCAST = b"\xff" * 6
+ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86dd
+RARP, DOT1Q, DOT1AD = 0x8035, 0x8100, 0x88a8
+MIB = 1 << 20
+
+
+def packed(address):
+    """An IP address in bytes."""
+    return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET,
+                            address)
+
+
+def total(data):
+    """The checksum of the Internet."""
+    data += b"\0" * (len(data) & 1)
+    found = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    found = (found & 0xffff) + (found >> 16)
+    return ~((found & 0xffff) + (found >> 16)) & 0xffff
+
+
+def frame(src, dst, kind, body):
+    return dst + src + struct.pack("!H", kind) + body
+
+
+def arp(mac, sip, tip, operation=1, target=bytes(6)):
+    """A message of ARP"""
+    return struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + mac + packed(sip) + \
+        target + packed(tip)
+
+
+def ipv4(src, dst, proto, body, **words):
+    """A packet of IPv4; @words makes it a wrong one."""
+    head = struct.pack("!BBHHHBBH4s4s", words.get("first", 0x45), 0,
+                       words.get("length", 20 + len(body)), 1,
+                       words.get("offset", 0), 64, proto, 0, packed(src), packed(dst))
+    return head[:10] + struct.pack("!H", total(head)) + head[12:] + body
+
+
+def ipv6(src, dst, proto, body, **words):
+    """A packet of IPv6"""
+    return struct.pack("!IHBB", 0x60000000, words.get("length", len(body)), proto,
+                       words.get("hops", 255)) + packed(src) + packed(dst) + body
+
+
+def icmp6(src, dst, kind, body):
+    """A message of ICMPv6 with its checksum"""
+    text = struct.pack("!BBH", kind, 0, 0) + body
+    pseudo = packed(src) + packed(dst) + struct.pack("!II", len(text), 58)
+    return text[:2] + struct.pack("!H", total(pseudo + text)) + text[4:]
+
+
+def solicitation(src, dst, target, options=b""):
+    return ipv6(src, dst, 58, icmp6(src, dst, 135, bytes(4) + packed(target) +
+                                    options))
+
+
+class Raw:
+    """A guest's frames as it likes them."""
+
+    def __init__(self, guest):
+        self.sock = guest.ns.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        self.sock.bind((guest.ifname, 0))
+        defer(self.sock.close)
+        self.mac = bytes.fromhex(guest.mac().replace(":", ""))
+
+    def send(self, data):
+        try:
+            self.sock.send(data)
+        except OSError:         # too long or too short for the guest's own interface
+            pass
+
+    def out(self, kind, body, dst=BROADCAST, src=None):
+        self.send(frame(src or self.mac, dst, kind, body))
+
+
+def counted(host, name, send):
+    """A count rises by what is sent."""
+    before = host.count(name)
+    send()
+    wait_until(lambda: host.count(name) > before, 5, name)
+
+
+def setting(numbers):
+    """A host, a guest that misbehaves, one that does not, and their peer."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    bad, good = (host.guest(number) for number in numbers)
+    for guest in bad, good:
+        reach(guest, pair.b)
+    return pair, host, bad, good
+
+
+def unharmed(pair, *guests):
+    """All go on."""
+    for guest in guests:
+        reach(guest, pair.b)
+        reach(pair.b, guest)
+    reach(pair.a, pair.b)
+
+
+@timeout(120)
+def test_malformed():
+    """Each kind of wrong frame is dropped and counted as what it is."""
+    pair, host, bad, good = setting((101, 102))
+    raw = Raw(bad)
+    peer4, mine4, mine6 = pair.b.v4, bad.v4, bad.v6
+    known = {each["address"] for each in ethernet(host).get("guest-get")}
+    ee = bytes.fromhex("ee1b") + packed(peer4)
+    solicited = "ff02::1:ff00:2"
+    for name, kind, body in (
+            ("tx_malformed", ARP, arp(raw.mac, mine4, peer4)[:20]),
+            ("tx_malformed", ARP, struct.pack("!HHBBH", 1, 0x800, 16, 4, 1) +
+             bytes(40)),
+            ("tx_malformed", ARP, struct.pack("!HHBBH", 32, 0x800, 20, 4, 1) +
+             bytes(60)),
+            ("tx_malformed", IPV4, ipv4(mine4, peer4, 17, b"")[:12]),
+            ("tx_malformed", IPV4, ipv4(mine4, peer4, 17, bytes(8), first=0x41)),
+            ("tx_malformed", IPV4, ipv4(mine4, peer4, 17, bytes(8), first=0x65)),
+            ("tx_malformed", IPV4, ipv4(mine4, peer4, 17, bytes(8), first=0x4f)),
+            ("tx_malformed", IPV6, ipv6(mine6, pair.b.v6, 17, bytes(8))[:30]),
+            ("tx_malformed", IPV6, ipv6("::ffff:10.0.0.1", pair.b.v6, 17, bytes(8))),
+            # An option of length 0, one behind the end, one of InfiniBand's length
+            ("tx_malformed", IPV6, solicitation(mine6, solicited, pair.b.v6,
+                                                b"\1\0" + raw.mac)),
+            ("tx_malformed", IPV6, solicitation(mine6, solicited, pair.b.v6,
+                                                b"\1\3" + raw.mac)),
+            ("tx_bad_protocol", 0x8137, bytes(60)),
+            ("tx_bad_protocol", DOT1Q, struct.pack("!HH", 7, IPV4) +
+             ipv4(mine4, peer4, 17, bytes(8))),
+            ("tx_bad_protocol", DOT1AD, struct.pack("!HHHH", 7, DOT1Q, 8, IPV4) +
+             ipv4(mine4, peer4, 17, bytes(8)))):
+        counted(host, name, lambda k=kind, b=body: raw.out(k, b))
+    # Sources that can't be: a group's, a peer's, an interface's that asks
+    for source, name in ((b"\1\0\x5e\0\0\1", None), (ee, "tx_loops"),
+                         (bytes.fromhex("eeab00000001"), "tx_loops")):
+        # To all: the bridge believes that the peer's MAC is at this guest now.
+        def send(source=source):
+            raw.out(IPV4, ipv4(mine4, peer4, 17, bytes(8)), BROADCAST, source)
+        if name:
+            counted(host, name, send)
+        else:
+            send()
+    # Claims in another station's name
+    counted(host, "tx_refused", lambda: raw.out(ARP, arp(
+        bytes.fromhex("020000000077"), "10.0.0.77", peer4)))
+    counted(host, "tx_refused", lambda: raw.out(IPV6, solicitation(
+        "fd00::77", solicited, pair.b.v6, b"\1\1" + bytes.fromhex("020000000077"))))
+    # As source of data: what the host has, or another guest; for what a peer has the
+    # station is asked, and does not answer.
+    for source, name in ((pair.a.v4, "tx_refused"), (good.v4, "tx_refused"),
+                         (pair.b.v4, "tx_unconfirmed")):
+        counted(host, name, lambda s=source: raw.out(
+            IPV4, ipv4(s, "10.0.0.200", 17, bytes(8))))
+    ksft_true({each["address"] for each in ethernet(host).get("guest-get")} <=
+              known | {"10.0.0.77", "fd00::77"})
+    unharmed(pair, bad, good)
+
+
+def seeds(raw, pair, guest):
+    """Frames to be spoiled: of each kind that something looks into."""
+    peer, mine = pair.b, guest
+    bootp = struct.pack("!BBBBIHH", 1, 1, 6, 0, 0x12345678, 0, 0) + bytes(16) + \
+        raw.mac + bytes(10 + 64 + 128) + struct.pack("!I", 0x63825363) + \
+        bytes([53, 1, 1, 61, 7, 1]) + raw.mac + bytes([255])
+    igmp3 = struct.pack("!BBHHHBBH4s", 0x22, 0, 0, 0, 1, 4, 0, 0,
+                        packed("239.1.2.3"))
+    mld2 = struct.pack("!HHBBH", 0, 1, 4, 0, 0) + packed("ff15::7")
+    hop = bytes([58, 0, 5, 2, 0, 0, 1, 0])
+    solicited = "ff02::1:ff00:2"
+    return [
+        (ARP, arp(raw.mac, mine.v4, peer.v4)),
+        (ARP, arp(raw.mac, mine.v4, mine.v4)),
+        (ARP, arp(raw.mac, mine.v4, peer.v4, 2, raw.mac)),
+        (RARP, arp(raw.mac, "0.0.0.0", "0.0.0.0", 3, raw.mac)),
+        (IPV4, ipv4(mine.v4, peer.v4, 17, bytes(40))),
+        (IPV4, ipv4("0.0.0.0", "255.255.255.255", 17,
+                    struct.pack("!HHHH", 68, 67, 8 + len(bootp), 0) + bootp)),
+        (IPV4, ipv4(mine.v4, "224.0.0.22", 2, igmp3)),
+        (IPV4, ipv4(mine.v4, "239.1.2.3", 2,
+                    struct.pack("!BBH4s", 0x16, 0, 0, packed("239.1.2.3")))),
+        (IPV6, ipv6(mine.v6, peer.v6, 17, bytes(40))),
+        (IPV6, solicitation(mine.v6, solicited, peer.v6, b"\1\1" + raw.mac)),
+        (IPV6, solicitation("::", solicited, peer.v6)),
+        (IPV6, ipv6(mine.v6, "ff02::1", 58, icmp6(mine.v6, "ff02::1", 136, struct.pack(
+            "!I", 0x20000000) + packed(mine.v6) + b"\2\1" + raw.mac))),
+        (IPV6, ipv6(mine.v6, "ff02::1", 58, icmp6(mine.v6, "ff02::1", 134, bytes(12) +
+                                                  b"\1\1" + raw.mac))),
+        (IPV6, ipv6(mine.v6, peer.v6, 58, icmp6(mine.v6, peer.v6, 137, bytes(4) +
+                    packed(peer.v6) + packed("fd00::9") + b"\2\1" + raw.mac))),
+        (IPV6, ipv6(mine.v6, "ff02::16", 0, hop + icmp6(mine.v6, "ff02::16", 143,
+                                                        mld2))),
+    ]
+
+
+def spoiled(rng, data):
+    """A few bytes changed, or cut, or more than there were."""
+    data = bytearray(data)
+    for _ in range(rng.randrange(4)):
+        data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7f, 0x80, 0xff,
+                                                     rng.randrange(256)))
+    how = rng.randrange(4)
+    if how == 0:
+        del data[rng.randrange(len(data)):]
+    elif how == 1:
+        data += bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
+    return bytes(data)
+
+
+@timeout(150)
+def test_garbage():
+    """Frames of each kind with a few bytes changed, by a guest; others go on."""
+    pair, host, bad, good = setting((103, 104))
+    raw = Raw(bad)
+    seed = int(os.environ.get("IPOIB_SEED", "0")) or random.randrange(1 << 32)
+    ksft_pr(f"IPOIB_SEED={seed}")
+    rng = random.Random(seed)
+    kinds = seeds(raw, pair, bad)
+    ee = bytes.fromhex("ee1b") + packed(pair.b.v4)
+    traffic = Flood(good, pair.b.v4, gap=0.01)
+    for _ in range(6000):
+        kind, body = rng.choice(kinds)
+        raw.out(kind, spoiled(rng, body), rng.choice((BROADCAST, ee)))
+    traffic.stop()
+    ksft_pr(str({name: value for name, value in host.counts().items() if value}))
+    # What it has claimed by chance it loses again; itself it can't hurt for long.
+    ip(f"neigh flush dev {bad.ifname}", ns=bad.ns)
+    unharmed(pair, good, bad)
+
+
+@timeout(120)
+def test_garbage_of_peer():
+    """The same by a peer, on its way to guests."""
+    pair, host, one, two = setting((105, 106))
+    seed = int(os.environ.get("IPOIB_SEED", "0")) or random.randrange(1 << 32)
+    ksft_pr(f"IPOIB_SEED={seed}")
+    rng = random.Random(seed)
+    mine = pair.b.address()
+    lladdr = ip(f"neigh show {one.v4}", ns=pair.b.ns, json_out=True)[0]["lladdr"]
+    towards = bytes.fromhex(lladdr.replace(":", ""))
+    wide = struct.pack("!HHBBH", 32, 0x800, 20, 4, 1)
+    bodies = [
+        (ARP, wide + mine + packed(pair.b.v4) + bytes(20) + packed(one.v4)),
+        (IPV4, ipv4(pair.b.v4, one.v4, 17, bytes(60))),
+        (IPV4, ipv4(pair.b.v4, "224.0.0.251", 17, bytes(60))),
+        (IPV6, ipv6(pair.b.v6, one.v6, 17, bytes(60))),
+        (IPV6, solicitation(pair.b.v6, one.v6, one.v6, b"\1\3" + bytes(2) + mine)),
+        (IPV6, ipv6(pair.b.v6, one.v6, 58, icmp6(pair.b.v6, one.v6, 136, bytes(4) +
+                    packed(pair.b.v6) + b"\2\3" + bytes(2) + mine))),
+        (IPV4, ipv4("10.0.0.1", "255.255.255.255", 17, struct.pack(
+            "!HHHH", 67, 68, 308, 0) + b"\2\x20\0\0" + bytes(232) + struct.pack(
+                "!I", 0x63825363) + bytes(60))),
+    ]
+    group = read(pair.b.ns.sys(f"class/net/{pair.b.ifname}/broadcast"))
+    everybody = bytes.fromhex(group.replace(":", ""))
+    socks = {}
+    for kind in (ARP, IPV4, IPV6):
+        socks[kind] = pair.b.ns.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        defer(socks[kind].close)
+        with pair.b.ns.inside():
+            socks[kind].bind((pair.b.ifname, kind))
+    for _ in range(4000):
+        kind, body = rng.choice(bodies)
+        try:
+            socks[kind].send(rng.choice((everybody, towards)) +
+                             struct.pack("!HH", kind, 0) + spoiled(rng, body))
+        except OSError:         # longer than the MTU
+            pass
+    ip(f"neigh flush dev {pair.b.ifname}", ns=pair.b.ns)
+    unharmed(pair, one, two)
+
+
+def slab():
+    """Memory of the kernel's objects, in bytes."""
+    for line in read("/proc/meminfo").splitlines():
+        if line.startswith("Slab:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+@timeout(150)
+def test_claims():
+    """A flood of claims and of new sources: a bounded table, and others go on."""
+    pair = ends()
+    host = Ethernet(pair.a, max_guests=400)
+    bad, good = host.guest(107), host.guest(108)
+    for guest in bad, good:
+        reach(guest, pair.b)
+    raw = Raw(bad)
+    stop = threading.Event()
+    sent = [0]
+
+    def flood():
+        rng = random.Random(1)
+        while not stop.is_set():
+            for _ in range(50):
+                mac = b"\2" + rng.randbytes(5)
+                source = f"10.{rng.randrange(3, 250)}.{rng.randrange(256)}.7"
+                raw.out(ARP, arp(mac, source, pair.b.v4), src=mac)
+                raw.out(IPV4, ipv4(source, pair.b.v4, 17, bytes(8)),
+                        bytes.fromhex("ee1b") + packed(pair.b.v4), mac)
+                sent[0] += 2
+
+    before = slab()
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        most = answered = 0
+        for _ in range(20):
+            answered += ping(good.ns, pair.b.v4, limit=slow(0.5))
+            most = max(most, host.count("guests"))
+    finally:
+        stop.set()
+        thread.join()
+    ksft_pr(f"{sent[0]} frames, {most} guests, {answered} of 20 answered, "
+            f"{(slab() - before) >> 10} KiB")
+    ksft_le(most, 400)
+    ksft_ge(answered, 18)
+    ksft_gt(host.count("tx_guests_full"), 0)
+    ksft_le(slab() - before, 8 * MIB)
+    unharmed(pair, good, bad)
+
+
+@timeout(120)
+def test_scan():
+    """A guest that looks for everybody fills its own interface's table, not the host's."""
+    pair, host, bad, good = setting((109, 110))
+    before = len(ip(f"neigh show dev {pair.a.ifname}", ns=pair.a.ns, json_out=True))
+    raw = Raw(bad)
+    memory = slab()
+    for number in range(4000):
+        target = f"10.0.{number >> 8}.{number & 255}"
+        raw.out(ARP, arp(raw.mac, bad.v4, target))
+        raw.out(IPV4, ipv4(bad.v4, target, 17, bytes(8)),
+                bytes.fromhex("ee1b") + packed(target))
+    ksft_le(host.count("peers"), 4100)
+    ksft_le(slab() - memory, 24 * MIB)
+    ksft_le(len(ip(f"neigh show dev {pair.a.ifname}", ns=pair.a.ns, json_out=True)),
+            before + 5)
+    ksft_gt(host.count("tx_unresolved"), 0)
+    unharmed(pair, good, bad)
+    # Who does not answer is forgotten.
+    wait_until(lambda: host.count("peers") < 50, 30, "the end of it")
+
+
+@timeout(120)
+def test_groups():
+    """A guest that joins everything gets some groups; another one its own."""
+    pair, host, bad, good = setting((111, 112))
+    raw = Raw(bad)
+    for number in range(500):
+        group = f"239.50.{number >> 8}.{number & 255}"
+        raw.out(IPV4, ipv4(bad.v4, group, 2, struct.pack(
+            "!BBH4s", 0x16, 0, total(struct.pack("!BBH4s", 0x16, 0, 0, packed(group))),
+            packed(group))), b"\1\0\x5e" + packed(group)[1:])
+        if not number % 50:
+            hold(0.5)
+    mine = [each for each in listed(host, "group-get").values()
+            if each.get("mac") == bad.mac()]
+    ksft_eq(len(mine), 64)
+    ksft_gt(host.count("groups_full"), 0)
+    hold(1)
+    with good.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack(
+            "4s4sI", packed("239.51.0.1"), bytes(4), good.ifindex()))
+        wait_until(lambda: "joined" in listed(host, "group-get").get(
+            "239.51.0.1", ()), 15, "the other guest's group")
+    unharmed(pair, good, bad)
