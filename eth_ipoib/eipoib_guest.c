@@ -17,6 +17,7 @@
 #include "eipoib_nd.h"
 #include "eipoib_peer.h"
 #include "eipoib_prefix.h"
+#include "eipoib_trace.h"
 
 #define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
 #define EIPOIB_GUEST_RETRY	(HZ / 10)	/* between two questions */
@@ -127,6 +128,8 @@ static void eipoib_guest_remove(struct eipoib_dev *dev,
 				struct eipoib_guest *guest)
 {
 	lockdep_assert_held(&dev->lock);
+	trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
+			   EIPOIB_TRACE_NONE);
 	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
 	rhashtable_remove_fast(&dev->guests, &guest->node,
 			       eipoib_guest_params);
@@ -215,6 +218,7 @@ static struct eipoib_guest *eipoib_guest_enter(struct eipoib_dev *dev,
 	guest->serial = ++dev->serial;
 	list_add_tail_rcu(&guest->list, &dev->guest_list);
 	dev->num_guests++;
+	trace_eipoib_guest(dev, ip, mac, EIPOIB_TRACE_NONE, guest->state);
 	return guest;
 }
 
@@ -229,12 +233,22 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 
 /* ---- states ------------------------------------------------------------- */
 
+static void eipoib_guest_become(struct eipoib_dev *dev,
+				struct eipoib_guest *guest,
+				enum eipoib_guest_state state)
+{
+	lockdep_assert_held(&dev->lock);
+	if (guest->state != state)
+		trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
+				   state);
+	WRITE_ONCE(guest->state, state);
+}
+
 /* Questions are asked in this state, the first one soon. */
 static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
 			     enum eipoib_guest_state state)
 {
-	lockdep_assert_held(&dev->lock);
-	WRITE_ONCE(guest->state, state);
+	eipoib_guest_become(dev, guest, state);
 	guest->tries = EIPOIB_GUEST_TRIES;
 	guest->next = jiffies;
 	guest->asked = jiffies;
@@ -262,8 +276,7 @@ static void eipoib_guest_settle(struct eipoib_dev *dev,
 				struct eipoib_guest *guest,
 				enum eipoib_guest_state state)
 {
-	lockdep_assert_held(&dev->lock);
-	WRITE_ONCE(guest->state, state);
+	eipoib_guest_become(dev, guest, state);
 	guest->rival = 0;
 	memset(guest->contender, 0, sizeof(guest->contender));
 	if (!guest->grouped)
@@ -302,7 +315,7 @@ static void eipoib_guest_refuse(struct eipoib_dev *dev,
 	net_info_ratelimited("%s: %pM may not have %pI6c: somebody else answers\n",
 			     dev->ndev->name, mac, &guest->ip);
 	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_REFUSED);
-	WRITE_ONCE(guest->state, EIPOIB_GUEST_REFUSED);
+	eipoib_guest_become(dev, guest, EIPOIB_GUEST_REFUSED);
 	guest->tries = 0;
 	guest->next = jiffies + EIPOIB_GUEST_REFUSAL;
 }
@@ -852,7 +865,7 @@ int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 	if (netif_running(dev->ndev))
 		eipoib_guest_settle(dev, guest, EIPOIB_GUEST_FIXED);
 	else
-		WRITE_ONCE(guest->state, EIPOIB_GUEST_FIXED);
+		eipoib_guest_become(dev, guest, EIPOIB_GUEST_FIXED);
 out:
 	spin_unlock_bh(&dev->lock);
 	return ret;

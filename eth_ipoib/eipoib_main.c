@@ -14,6 +14,9 @@
 #include "eipoib_netdev.h"
 #include "eipoib_peer.h"
 
+#define CREATE_TRACE_POINTS
+#include "eipoib_trace.h"
+
 MODULE_DESCRIPTION("Ethernet on top of IP over InfiniBand");
 MODULE_LICENSE("GPL");
 

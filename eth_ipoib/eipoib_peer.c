@@ -12,6 +12,7 @@
 #include "eipoib_nd.h"
 #include "eipoib_peer.h"
 #include "eipoib_pmtu.h"
+#include "eipoib_trace.h"
 
 #define EIPOIB_PEER_AGE		(600 * HZ)	/* not used, not heard of */
 #define EIPOIB_PEER_RETRY	HZ		/* between two requests */
@@ -82,6 +83,7 @@ int eipoib_peers_init(struct eipoib_dev *dev)
 static void eipoib_peer_remove(struct eipoib_dev *dev, struct eipoib_peer *peer)
 {
 	lockdep_assert_held(&dev->lock);
+	trace_eipoib_peer(dev, &peer->ip, peer->lladdr, EIPOIB_TRACE_NONE);
 	rhashtable_remove_fast(&dev->peers, &peer->node, eipoib_peer_params);
 	list_del(&peer->list);
 	hlist_del_rcu(&peer->by_mac);
@@ -166,6 +168,8 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 	list_replace(&old->list, &peer->list);
 	hlist_replace_rcu(&old->by_mac, &peer->by_mac);
 	kfree_rcu(old, rcu);
+	trace_eipoib_peer(dev, &peer->ip, peer->lladdr,
+			  EIPOIB_PEER_STATUS_KNOWN);
 	return peer;
 }
 
@@ -350,6 +354,8 @@ void eipoib_peer_forget(struct eipoib_dev *dev, const struct in6_addr *ip)
 static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
 			    struct eipoib_batch *batch)
 {
+	trace_eipoib_peer(dev, &peer->ip, peer->lladdr,
+			  EIPOIB_PEER_STATUS_ASKED);
 	peer->asked = jiffies;
 	peer->tries++;
 	if (eipoib_is_v4(&peer->ip))

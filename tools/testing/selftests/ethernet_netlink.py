@@ -8,7 +8,7 @@ import json
 import os
 import threading
 
-from lib import (Netns, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_in, ksft_not_in,
+from lib import (Netns, Tracer, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_in, ksft_not_in,
                  ksft_true, mcast_receiver, now, ping, ping_ok, slow, timeout,
                  wait_until)
 from common import ROOT
@@ -251,6 +251,24 @@ def test_host_first():
     give(host, ipaddress.ip_network("::/0"))
     for address in (pair.a.v4, pair.a.v6):
         ping_ok(pair.b.ns, address, count=3)
+
+
+def test_tracepoints():
+    """What becomes of guests and peers can be traced."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    with Tracer("eipoib:eipoib_guest", "eipoib:eipoib_peer") as tracer:
+        guest = host.guest(110)
+        reach(guest, pair.b)
+        give(host, ipaddress.ip_address("10.0.0.9"))
+        take(host, ipaddress.ip_address("10.0.0.9"))
+        text = "\n".join(tracer.lines())
+    for words in (f"::ffff:{guest.v4} of {guest.mac()}: none -> seen",
+                  f"::ffff:{guest.v4} of {guest.mac()}: claimed -> held",
+                  "::ffff:10.0.0.9 of 02:aa:bb:cc:dd:01: seen -> fixed",
+                  "::ffff:10.0.0.9 of 02:aa:bb:cc:dd:01: fixed -> none",
+                  f"::ffff:{pair.b.v4} at {nl.lladdr(pair.b.address())}: known"):
+        ksft_in(words, text)
 
 
 def error_of(function, *args):

@@ -123,7 +123,7 @@ class Guest:
         """Make both ends of its cable."""
         more = f"address {mac}" if mac else ""
         ip(f"link add {self.ifname} {more} mtu {mtu} type veth "
-           f"peer name {self.port} mtu {mtu} netns {self.ethernet.ns.name}",
+           f"peer name {self.port} mtu {mtu} netns {self.ethernet.ns.name or 1}",
            ns=self.ns)
 
     def plug(self, ethernet):
