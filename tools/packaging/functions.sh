@@ -55,7 +55,7 @@ installed()
 	for kernel in /lib/modules/*; do
 		[ -e "$kernel/build" ] || continue
 		kernel=${kernel##*/}
-		for module in ib_ipoib ibdevsim; do
+		for module in ib_ipoib eth_ipoib ibdevsim; do
 			path=$(modinfo -k "$kernel" -n $module)
 			case $path in
 			*/updates/dkms/$module.ko*) echo "$kernel: $path" ;;
@@ -63,12 +63,15 @@ installed()
 			esac
 		done
 	done
+	plugin=$(find /usr/lib* -name link_eipoib.so)
+	IP_LIB_DIR=$(dirname "$plugin") ip link add type eipoib help 2>&1 |
+		grep max_guests
 	ipoibctl show
 	ipoibctl swap -n 2>&1 | grep "ib_ipoib is not loaded"
 }
 removed()
 {
-	left=$(modules "ib*ipoib*"; modules "ibdevsim*")
+	left=$(modules "ib*ipoib*"; modules "eth*ipoib*"; modules "ibdevsim*")
 	[ -z "$left" ] || { echo "left behind:" $left; exit 1; }
 	echo "removed, and nothing is left"
 }

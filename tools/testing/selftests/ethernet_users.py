@@ -2,12 +2,15 @@
 """Programs of the distribution behind and above eth_ipoib: a switch, routers, names."""
 
 import os
+import re
 import subprocess
+import textwrap
 
 from lib import (cmd, defer, ends, ip, ksft_eq, ksft_in, ping, ping_ok, read, slow, tcp_transfer, timeout, wait_until)
-from lib.ethernet import Ethernet, Guest, reach
+from common import ROOT as TREE
+from lib.ethernet import Ethernet, Guest, load, reach
 from lib.netns import ROOT
-from lib.users import file, name_of, peer, service
+from lib.users import addresses, file, link, name_of, peer, service
 
 BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2",
         "seconds": 200}
@@ -75,6 +78,69 @@ def test_ovs():
     ping_ok(there.ns, "10.0.0.1", count=3)
     ping_ok(one.ns, "10.0.0.1", count=3)
     ksft_eq(int(read("/sys/class/net/br0/mtu")), below.mtu())
+
+
+# ---- networkd ----------------------------------------------------------------------
+
+
+def guide_blocks(section):
+    """The files of a section of the guide."""
+    with open(os.path.join(TREE, "Documentation", "guide", "ethernet-recipes.rst"),
+              encoding="utf-8") as text:
+        part = text.read().split(f"\n{section}\n====", 1)[1].split("\n====", 1)[0]
+    blocks = re.findall(r"code-block:: ini\n\n((?:    .*\n|\n)+)", part)
+    return [textwrap.dedent(block) for block in blocks]
+
+
+class Bridged:
+    """A host that somebody else has set up: what guests need to know of it."""
+
+    ns, ifname, bridge = ROOT, "eib0", "br0"
+
+    def __init__(self, below):
+        self.end = below
+        self.mtu = below.mtu
+
+
+@timeout(200)
+def test_networkd():
+    """
+    The guide's files for systemd-networkd: systemctl daemon-reload; systemctl enable
+    --now eipoib@ib0; networkctl reload.
+    """
+    there, below = peer(), Lower(0)
+    load()
+    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
+    ip(f"link set {below.ifname} down")
+    ip(f"link set {below.ifname} name ib0")
+    defer(ip, f"link set ib0 name {below.ifname}", fail=False)
+    defer(ip, "link set ib0 down", fail=False)
+    below.ifname = "ib0"
+    files = guide_blocks("A bridge with systemd-networkd")
+    for path, text in zip(("system/eipoib@.service", "network/10-br0.netdev",
+                           "network/20-ib0.network", "network/20-eib0.network",
+                           "network/30-br0.network"), files, strict=True):
+        file(f"/etc/systemd/{path}", text)
+    service("systemd-networkd")
+    cmd(["systemctl", "daemon-reload"], timeout=slow(30))
+    defer(cmd, ["ip", "link", "del", "br0"], fail=False)
+    defer(cmd, ["systemctl", "disable", "--now", "eipoib@ib0"], fail=False,
+          timeout=slow(30))
+    cmd(["systemctl", "enable", "--now", "eipoib@ib0"], timeout=slow(60))
+    cmd(["networkctl", "reload"], timeout=slow(30))
+    wait_until(lambda: addresses("br0") >= {"10.0.0.1", "fd00::1"}, 30,
+               "the bridge's addresses")
+    wait_until(lambda: (link("eib0") or {}).get("master") == "br0", 20, "its port")
+    guest = defer_drop(Guest(Bridged(below), 31))
+    reach(guest, there)
+    reach(there, guest)
+    for address in ("10.0.0.1", "fd00::1"):
+        wait_until(lambda a=address: ping(there.ns, a, limit=1), 15, "an answer")
+
+
+def defer_drop(guest):
+    defer(guest.drop)
+    return guest
 
 
 # ---- routers ----------------------------------------------------------------------

@@ -12,7 +12,7 @@ BOOT = "host"
 GROUPS = ("packages",)
 SECONDS = 500
 
-NAMES = ["ib-ipoib-dkms", "ibdevsim-dkms", "ipoibctl"]
+NAMES = ["eth-ipoib-dkms", "ib-ipoib-dkms", "ibdevsim-dkms", "ipoibctl"]
 
 
 def script(*words):
@@ -25,15 +25,15 @@ def script(*words):
     return done.stdout
 
 
-def packages(kind, end):
+def packages(kind, end, plugin):
     """Built, tried and removed; nothing is to be said of them."""
     place = tempfile.TemporaryDirectory()
     defer(place.cleanup)
     script(kind, "build", place.name)
     ksft_eq(sorted(re.sub(r"[-_][0-9].*", "", name)
-                   for name in os.listdir(place.name) if name.endswith(end)), NAMES)
+                   for name in os.listdir(place.name) if name.endswith(end)), [*NAMES, plugin])
     said = script(kind, "try", place.name)
-    for module in ("ib_ipoib", "ibdevsim"):
+    for module in ("ib_ipoib", "eth_ipoib", "ibdevsim"):
         ksft_in(f"/updates/dkms/{module}.ko", said)
     ksft_in("nothing is left", said)
 
@@ -44,7 +44,7 @@ def test_debs():
     What lintian would say fails it; DKMS builds both modules for a kernel, modprobe
     finds them first; nothing is left of them when the packages are removed.
     """
-    packages("debs", ".deb")
+    packages("debs", ".deb", "iproute2-eipoib")
 
 
 @timeout(1500)
@@ -61,4 +61,4 @@ def test_source():
 @timeout(1500)
 def test_rpms():
     """The same as RPMs, with rpmlint."""
-    packages("rpms", ".rpm")
+    packages("rpms", ".rpm", "iproute-eipoib")
