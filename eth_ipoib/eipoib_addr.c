@@ -14,8 +14,7 @@
 
 #include "eipoib_addr.h"
 
-/* The second byte of the MAC of a peer, by kind; the first one is the same. */
-#define EIPOIB_MAC_FIRST	0xee
+/* The second byte of the MAC of a peer, by kind */
 static const u8 eipoib_mac_second[] = {
 	[EIPOIB_MAC_V4]		= 0x1b,
 	[EIPOIB_MAC_V6]		= 0x6b,
@@ -23,17 +22,11 @@ static const u8 eipoib_mac_second[] = {
 	[EIPOIB_MAC_ASKER]	= 0xab,
 };
 
-/**
- * eipoib_mac_kind - what a MAC stands for
- * @mac: address
- * Return: EIPOIB_MAC_OTHER unless an eipoib interface made it
- */
-enum eipoib_mac eipoib_mac_kind(const u8 *mac)
+/* See eipoib_mac_kind(), which has looked at the first byte. */
+enum eipoib_mac eipoib_mac_second_kind(const u8 *mac)
 {
 	int kind;
 
-	if (mac[0] != EIPOIB_MAC_FIRST)
-		return EIPOIB_MAC_OTHER;
 	for (kind = EIPOIB_MAC_V4; kind < ARRAY_SIZE(eipoib_mac_second); kind++)
 		if (mac[1] == eipoib_mac_second[kind])
 			return kind;

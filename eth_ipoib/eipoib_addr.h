@@ -35,10 +35,24 @@ enum eipoib_mac {
 	EIPOIB_MAC_ASKER,
 };
 
-enum eipoib_mac eipoib_mac_kind(const u8 *mac);
+/* The first byte of all that are not EIPOIB_MAC_OTHER */
+#define EIPOIB_MAC_FIRST	0xee
+
+enum eipoib_mac eipoib_mac_second_kind(const u8 *mac);
 void eipoib_mac_fill(u8 *mac, enum eipoib_mac kind, __be32 value);
 void eipoib_mac_of(u8 *mac, const struct in6_addr *ip);
 u32 eipoib_mac_hash(const struct in6_addr *ip);
+
+/**
+ * eipoib_mac_kind - what a MAC stands for
+ * @mac: address
+ * Return: EIPOIB_MAC_OTHER unless an eipoib interface made it
+ */
+static inline enum eipoib_mac eipoib_mac_kind(const u8 *mac)
+{
+	return mac[0] == EIPOIB_MAC_FIRST ? eipoib_mac_second_kind(mac) :
+					    EIPOIB_MAC_OTHER;
+}
 
 /* The four bytes behind the prefix of the MAC of a peer. */
 static inline __be32 eipoib_mac_value(const u8 *mac)

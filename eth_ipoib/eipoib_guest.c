@@ -8,7 +8,6 @@
  * asked by the timer, eipoib_guests_tick(), which is also what grants, moves and
  * removes addresses.
  */
-#include <linux/if_arp.h>
 
 #include "eipoib_arp.h"
 #include "eipoib_group.h"
@@ -102,10 +101,19 @@ struct eipoib_guest {
 	struct rcu_head rcu;
 };
 
+/* The general function would compare byte by byte. */
+static int eipoib_guest_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	const struct eipoib_guest *guest = obj;
+
+	return !ipv6_addr_equal(arg->key, &guest->ip);
+}
+
 static const struct rhashtable_params eipoib_guest_params = {
 	.head_offset = offsetof(struct eipoib_guest, node),
 	.key_offset = offsetof(struct eipoib_guest, ip),
 	.key_len = sizeof(struct in6_addr),
+	.obj_cmpfn = eipoib_guest_cmp,
 	.automatic_shrinking = true,
 };
 
@@ -322,29 +330,11 @@ static void eipoib_guest_refuse(struct eipoib_dev *dev,
 
 /* ---- what stations of the Ethernet say ----------------------------------- */
 
-/*
- * Is an address free to be a guest's?  Not if it is this host's, but for the
- * station that the host is on the Ethernet.
- */
-static bool eipoib_guest_free(struct eipoib_dev *dev, const struct in6_addr *ip,
-			      const u8 *mac)
-{
-	const struct net_device *has;
-	bool free;
-
-	rcu_read_lock();
-	has = eipoib_host_dev(dev, ip);
-	free = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
-			ether_addr_equal(has->dev_addr, mac));
-	rcu_read_unlock();
-	return free;
-}
-
 /* May a station say that an address is its own? */
 static bool eipoib_guest_may(struct eipoib_dev *dev, const struct in6_addr *ip,
 			     const u8 *mac)
 {
-	return eipoib_ip_is_host(ip) && eipoib_guest_free(dev, ip, mac) &&
+	return eipoib_ip_is_host(ip) && eipoib_host_allows(dev, ip, mac) &&
 	       eipoib_prefix_allows(dev, ip, mac);
 }
 
@@ -844,7 +834,7 @@ int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 	int ret = 0;
 
 	ASSERT_RTNL();
-	if (!eipoib_guest_free(dev, ip, addr)) {
+	if (!eipoib_host_allows(dev, ip, addr)) {
 		NL_SET_ERR_MSG(extack, "This host has that address");
 		return -EADDRINUSE;
 	}

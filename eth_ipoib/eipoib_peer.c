@@ -50,10 +50,19 @@ struct eipoib_peer {
 	struct rcu_head rcu;
 };
 
+/* The general function would compare byte by byte. */
+static int eipoib_peer_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	const struct eipoib_peer *peer = obj;
+
+	return !ipv6_addr_equal(arg->key, &peer->ip);
+}
+
 static const struct rhashtable_params eipoib_peer_params = {
 	.head_offset = offsetof(struct eipoib_peer, node),
 	.key_offset = offsetof(struct eipoib_peer, ip),
 	.key_len = sizeof(struct in6_addr),
+	.obj_cmpfn = eipoib_peer_cmp,
 	.automatic_shrinking = true,
 };
 

@@ -3,6 +3,7 @@
  * Send packets to the fabric, to the guests, to this host
  */
 #include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <linux/inetdevice.h>
 #include <net/addrconf.h>
 
@@ -58,6 +59,28 @@ const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 }
 
 /**
+ * eipoib_host_allows - may a station have an address, as far as this host goes?
+ * @dev: interface
+ * @ip: address
+ * @mac: station
+ * Return: false if it is this host's, but for the station that the host is on the
+ *	Ethernet
+ */
+bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,
+			const u8 *mac)
+{
+	const struct net_device *has;
+	bool allows;
+
+	rcu_read_lock();
+	has = eipoib_host_dev(dev, ip);
+	allows = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
+			  ether_addr_equal(has->dev_addr, mac));
+	rcu_read_unlock();
+	return allows;
+}
+
+/**
  * eipoib_scrub - remove what ties a packet to the way it has come
  * @skb: packet of this host or of a guest that turns to the other side
  *
@@ -105,14 +128,15 @@ drop:
  * eipoib_xmit_lower - send a packet with its header through the lower interface
  * @dev: interface
  * @skb: packet
+ *
+ * With BHs disabled.
  */
 void eipoib_xmit_lower(struct eipoib_dev *dev, struct sk_buff *skb)
 {
-	local_bh_disable();
+	lockdep_assert_in_softirq();
 	__this_cpu_write(eipoib_cpu_sends, skb);
 	dev_queue_xmit(skb);
 	__this_cpu_write(eipoib_cpu_sends, NULL);
-	local_bh_enable();
 }
 
 /* Send a packet, whose data begins with the network header, to the fabric. */

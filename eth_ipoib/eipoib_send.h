@@ -33,6 +33,8 @@ bool eipoib_sends(const struct sk_buff *skb);
 bool eipoib_host_has(struct eipoib_dev *dev, const struct in6_addr *ip);
 const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 					 const struct in6_addr *ip);
+bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,
+			const u8 *mac);
 void eipoib_scrub(struct sk_buff *skb);
 bool eipoib_header(struct eipoib_dev *dev, struct sk_buff *skb, __be16 proto,
 		   const u8 *lladdr);

@@ -116,9 +116,10 @@ static void eipoib_tx_unicast(struct eipoib_from *f,
 		eipoib_drop(dev, skb, EIPOIB_C_UNKNOWN_MAC);
 		return;
 	}
-	if (eipoib_tx_turn(dev, skb, from, &hop))
-		return;
+	/* What is a peer's is no guest's. */
 	known = eipoib_peer_get(dev, &hop, lladdr);
+	if (!known && eipoib_tx_turn(dev, skb, from, &hop))
+		return;
 	if (known ? eipoib_lladdr_is_own(dev, lladdr) :
 		    eipoib_host_has(dev, &hop))
 		eipoib_to_host(dev, skb, skb->protocol, PACKET_HOST);

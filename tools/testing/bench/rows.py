@@ -67,6 +67,21 @@ LOADS = {
     "fwd-udp-back": ("64-byte datagrams from veth", "instr", "packets/s"),
     "fwd-tcp": ("TCP to veth", "instr/KiB", "Mbit/s"),
     "fwd-tcp-back": ("TCP from veth", "instr/KiB", "Mbit/s"),
+    "eth-below-tcp": ("TCP, the interface below", "instr/KiB", "Mbit/s"),
+    "eth-below-udp": ("64-byte datagrams, the interface below", "instr", ""),
+    "eth-below-rr": ("request/response, the interface below", "", "per s"),
+    "eth-alone-tcp": ("TCP, Ethernet without a bridge", "instr/KiB", ""),
+    "eth-alone-udp": ("64-byte datagrams, Ethernet without a bridge", "instr", ""),
+    "eth-peer-tcp": ("TCP, guest to peer", "instr/KiB", "Mbit/s"),
+    "eth-peer-udp": ("64-byte datagrams, guest to peer", "instr", ""),
+    "eth-peer-rr": ("request/response, guest to peer", "", "per s"),
+    "eth-guests-tcp": ("TCP, guest to guest", "instr/KiB", "Mbit/s"),
+    "eth-guests-udp": ("64-byte datagrams, guest to guest", "instr", ""),
+    "eth-guests-rr": ("request/response, guest to guest", "", "per s"),
+    "eth-routed-tcp": ("TCP, routed guest to peer", "instr/KiB", "Mbit/s"),
+    "eth-routed-udp": ("64-byte datagrams, routed guest to peer", "instr", ""),
+    "eth-routed-rr": ("request/response, routed guest to peer", "", "per s"),
+    "eth-memory": ("memory of a guest's address", "", "KiB"),
     "restart": ("full rate after a peer's restart", "", "s"),
     "forged-rate": ("forged ARP requests", "", "per s"),
     "forged-memory": ("forged ARP requests, memory at most", "", "KiB"),
@@ -83,9 +98,19 @@ LESS_LOADS = ("child-runs",)
 FIGURES_OF = {
     "rr": ("rr",), "p99": ("rr-p99",), "other": ("from-other", "to-other"),
     "large": ("large", "large-room"),
+    "ethernet": tuple(f"eth-{what}-tcp" for what in
+                      ("below", "peer", "guests", "routed")),
     "forward": ("fwd-udp", "fwd-tcp", "fwd-udp-back", "fwd-tcp-back"),
 }
-FIGURES_BY_CLOCK = {"rr": ("rr-idle-p99",)}
+FIGURES_BY_CLOCK = {
+    "rr": ("rr-idle-p99",),
+    "ethernet": (*(f"eth-{what}-rr" for what in
+                   ("below", "peer", "guests", "routed")), "eth-memory"),
+}
+FIGURES_BY_COUNT = {
+    "ethernet": ("eth-alone-tcp", *(f"eth-{what}-udp" for what in
+                                    ("below", "alone", "peer", "guests", "routed"))),
+}
 
 TITLES = {
     "1": "instructions beyond S + H, 64-byte datagram",
@@ -122,6 +147,9 @@ TITLES = {
     "30": "the driver's code, on HCAs' own interfaces",
     "31": "resolve 1000 neighbours, SM failover, on HCAs' own interfaces",
     "32": "make and delete 1000 children, on HCAs' own interfaces",
+    "33": "Ethernet for guests, of the interface below",
+    "34": "Ethernet for guests, of routing",
+    "35": "Ethernet, instructions and memory",
 }
 
 # What differs by less than this is noise whatever the samples say.
@@ -165,7 +193,7 @@ def title_of(key):
 
 def figures_of(load, clock):
     """The names of the figures that a load has."""
-    more = FIGURES_BY_CLOCK.get(load, ()) if clock == "wall" else ()
+    more = (FIGURES_BY_CLOCK if clock == "wall" else FIGURES_BY_COUNT).get(load, ())
     return FIGURES_OF.get(load, (load,)) + more
 
 
@@ -322,6 +350,29 @@ def of_room(figures, key):
     return None if ours is None or not room else ours / room
 
 
+def by(word):
+    """Ours with another load: that of the interface below, or of routing."""
+    def judge(figures, key):
+        load, rest = key.split("/", 1)
+        what = load.rsplit("-", 1)[1]
+        ours = figures.median(key, "ours")
+        other = figures.median(f"eth-{word}-{what}/{rest}", "ours")
+        if ours is None or not other:
+            return None
+        return other / ours if less_is_better(key) else ours / other
+    return judge
+
+
+of_below, of_routed = by("below"), by("routed")
+
+
+def beyond_below(figures, key):
+    """Ours without what the interface below takes."""
+    ours = figures.median(key, "ours")
+    below = figures.median(key.replace("-alone-", "-below-"), "ours")
+    return None if ours is None or below is None else ours - below
+
+
 def absolute(figures, key):
     """Ours as it is."""
     return figures.median(key, "ours")
@@ -447,12 +498,19 @@ TARGETS = [
     *[Target("32", f"child-memory-{load}/-/own/wall", cost, "<=", 1.0, 0.5)
       for load in ("made", "up")],
     Target("32", "child-runs/-/own/wall", cost, "<=", 1 / 50, 0),
+    *[Target("33", f"eth-{what}-{load}/2044/lso/wall", of_below, ">=", 0.75, 0.9)
+      for what in ("peer", "guests") for load in ("tcp", "rr")],
+    *[Target("34", f"eth-peer-{load}/2044/lso/wall", of_routed, ">=", 1.0, 1.1)
+      for load in ("tcp", "rr")],
+    Target("35", "eth-alone-udp/2044/lso/icount", beyond_below, "<=", 1500, 800),
+    Target("35", "eth-memory/2044/lso/wall", absolute, "<=", 1, 0.5),
 ]
 JUDGED = {
     times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",
     of_stack: "S / ours", absolute: "", beyond_dummy: "beyond a dummy",
     by_dummy: "of a dummy's", of_room: "of 8 MB buffer", scaling: "of one flow",
-    scaling_of_stack: "of veth's scaling",
+    scaling_of_stack: "of veth's scaling", of_below: "of the one below",
+    of_routed: "of routing", beyond_below: "beyond the one below",
 }
 
 

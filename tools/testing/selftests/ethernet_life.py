@@ -4,7 +4,7 @@
 from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_in,
                  ksft_true, ping, ping_ok, wait_until)
 from lib.connected import set_mode
-from lib.ethernet import Ethernet, load, refused, sees_host, unload
+from lib.ethernet import Ethernet, load, reach, refused, sees_host, unload
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 120}
 GROUPS = ("ethernet",)

@@ -97,7 +97,7 @@ BY_PREFIX = {
 
 # Groups in which a case that is skipped has failed, since what it is about has to
 # run; those that may be skipped, by "file.case", with the reason.
-NO_SKIPS = ("verbs", "users")
+NO_SKIPS = ("verbs", "users", "ethernet")
 MAY_SKIP = {
     f"verbs_rds.{case}": "on kernels with lockdep: a report of net/rds itself, "
                          "which would end lockdep's checks for all others"
