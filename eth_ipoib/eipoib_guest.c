@@ -446,11 +446,10 @@ void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
 	spin_unlock_bh(&dev->lock);
 }
 
-/* A source address that is not held by the station the frame comes from. */
-static enum eipoib_verdict eipoib_guest_unsure(struct eipoib_dev *dev,
-					       const struct in6_addr *ip,
-					       const u8 *addr,
-					       struct sk_buff *skb)
+/* A source address that is not held by the station the frame comes from: rare. */
+static noinline enum eipoib_verdict
+eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
+		    const u8 *addr, struct sk_buff *skb)
 {
 	enum eipoib_verdict verdict = EIPOIB_FULL;
 	u64 mac = ether_addr_to_u64(addr);

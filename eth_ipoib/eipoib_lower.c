@@ -74,13 +74,13 @@ static bool eipoib_host_unicast(struct eipoib_dev *dev, struct sk_buff *skb)
 	}
 }
 
-static unsigned int eipoib_egress(void *priv, struct sk_buff *skb,
-				  const struct nf_hook_state *state)
+/* What the host itself sends */
+static noinline unsigned int eipoib_host(struct eipoib_dev *dev,
+					 struct sk_buff *skb)
 {
-	struct eipoib_dev *dev = priv;
 	bool taken = false;
 
-	if (eipoib_sends(skb) || !pskb_may_pull(skb, EIPOIB_HARD_LEN))
+	if (!pskb_may_pull(skb, EIPOIB_HARD_LEN))
 		return NF_ACCEPT;
 	rcu_read_lock();
 	if (eipoib_lladdr_is_group(skb->data))
@@ -89,6 +89,12 @@ static unsigned int eipoib_egress(void *priv, struct sk_buff *skb,
 		taken = eipoib_host_unicast(dev, skb);
 	rcu_read_unlock();
 	return taken ? NF_STOLEN : NF_ACCEPT;
+}
+
+static unsigned int eipoib_egress(void *priv, struct sk_buff *skb,
+				  const struct nf_hook_state *state)
+{
+	return eipoib_sends(skb) ? NF_ACCEPT : eipoib_host(priv, skb);
 }
 
 /**
