@@ -6,9 +6,10 @@
  * Its interface to programs is Documentation/netlink/specs/eipoib.yaml and the
  * header that is made from it, include/uapi/linux/eipoib.h.
  *
- * A dump walks under RCU while a buffer is filled.  It remembers where it is by
- * the number of an object, not by how many there were, so that what comes and goes
- * between two buffers does not disturb it.
+ * A dump walks under RCU while a buffer is filled.  For guests and groups it
+ * remembers the number of an object, so that what comes and goes between two
+ * buffers does not disturb it; for peers and prefixes the place in a short list, so
+ * that one may be missing or be there twice when others of it go meanwhile.
  */
 #include <linux/rtnetlink.h>
 
@@ -280,13 +281,19 @@ static int eipoib_genl_do(struct genl_info *info,
 static int eipoib_genl_give(const struct eipoib_genl_change *change,
 			    struct netlink_ext_ack *extack)
 {
+	int ret;
+
 	if (!change->mac) {
 		NL_SET_ERR_MSG(extack, "The MAC of a station is needed");
 		return -EINVAL;
 	}
-	if (change->prefix)
-		return eipoib_prefix_give(change->dev, &change->ip, change->len,
-					  change->mac, extack);
+	if (change->prefix) {
+		ret = eipoib_prefix_give(change->dev, &change->ip, change->len,
+					 change->mac, extack);
+		if (!ret)
+			eipoib_guests_recheck(change->dev);
+		return ret;
+	}
 	return eipoib_guest_give(change->dev, &change->ip, change->mac, extack);
 }
 

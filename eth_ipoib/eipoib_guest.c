@@ -154,6 +154,7 @@ static void eipoib_guest_rest(struct eipoib_dev *dev,
 {
 	lockdep_assert_held(&dev->lock);
 	guest->announce = 0;
+	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
 	if (guest->grouped)
 		eipoib_group_put(dev, &guest->ip);
 	guest->grouped = false;
@@ -200,13 +201,16 @@ static bool eipoib_guest_room(struct eipoib_dev *dev, u64 mac)
 	return has <= READ_ONCE(dev->max_guests) / 2;
 }
 
-static struct eipoib_guest *eipoib_guest_enter(struct eipoib_dev *dev,
-					       const struct in6_addr *ip,
-					       u64 mac)
+/* An address that a station claims, or is given; NULL if there is no room. */
+static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
+					     const struct in6_addr *ip, u64 mac,
+					     bool given)
 {
 	struct eipoib_guest *guest;
 
 	lockdep_assert_held(&dev->lock);
+	if (!given && !eipoib_guest_room(dev, mac))
+		return NULL;
 	guest = kzalloc_obj(*guest, GFP_ATOMIC);
 	if (!guest)
 		return NULL;
@@ -228,15 +232,6 @@ static struct eipoib_guest *eipoib_guest_enter(struct eipoib_dev *dev,
 	dev->num_guests++;
 	trace_eipoib_guest(dev, ip, mac, EIPOIB_TRACE_NONE, guest->state);
 	return guest;
-}
-
-/* An address that a station has; NULL if there is no room for it. */
-static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
-					     const struct in6_addr *ip, u64 mac)
-{
-	if (!eipoib_guest_room(dev, mac))
-		return NULL;
-	return eipoib_guest_enter(dev, ip, mac);
 }
 
 /* ---- states ------------------------------------------------------------- */
@@ -418,7 +413,7 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 	if (guest && guest->mac != mac) {
 		verdict = eipoib_guest_other(dev, guest, mac);
 	} else {
-		guest = guest ?: eipoib_guest_add(dev, ip, mac);
+		guest = guest ?: eipoib_guest_add(dev, ip, mac, false);
 		if (guest) {
 			eipoib_guest_affirmed(dev, guest);
 			verdict = eipoib_guest_verdict(dev, guest, skb);
@@ -465,7 +460,7 @@ eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
 		goto out;
 	}
 	if (!guest) {
-		guest = eipoib_guest_add(dev, ip, mac);
+		guest = eipoib_guest_add(dev, ip, mac, false);
 		if (guest)
 			eipoib_guest_ask(dev, guest, EIPOIB_GUEST_SEEN);
 	}
@@ -709,6 +704,8 @@ static void eipoib_guest_tick(struct eipoib_dev *dev,
 	unsigned long heard = READ_ONCE(guest->heard);
 
 	if (eipoib_guest_settled(guest)) {
+		if (!guest->grouped)
+			guest->grouped = eipoib_group_get(dev, &guest->ip);
 		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
 			eipoib_guest_doubt(dev, guest);
 		return;
@@ -844,11 +841,14 @@ int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 		ret = -ENOSPC;
 		goto out;
 	}
-	guest = guest ?: eipoib_guest_enter(dev, ip, mac);
+	guest = guest ?: eipoib_guest_add(dev, ip, mac, true);
 	if (!guest) {
 		ret = -ENOMEM;
 		goto out;
 	}
+	if (guest->mac != mac)
+		guest->router = false;
+	WRITE_ONCE(guest->heard, jiffies);
 	WRITE_ONCE(guest->mac, mac);
 	guest->announce = 1;
 	if (netif_running(dev->ndev))
@@ -858,6 +858,22 @@ int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 out:
 	spin_unlock_bh(&dev->lock);
 	return ret;
+}
+
+/* A prefix was given: others lose what they have claimed of it. */
+void eipoib_guests_recheck(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest, *next;
+	u8 mac[ETH_ALEN];
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list) {
+		u64_to_ether_addr(guest->mac, mac);
+		if (guest->state != EIPOIB_GUEST_FIXED &&
+		    !eipoib_prefix_allows(dev, &guest->ip, mac))
+			eipoib_guest_remove(dev, guest);
+	}
+	spin_unlock_bh(&dev->lock);
 }
 
 /* Forget an address, given or claimed; -ENOENT if there is no such one. */
@@ -878,6 +894,7 @@ int eipoib_guest_take(struct eipoib_dev *dev, const struct in6_addr *ip)
 static bool eipoib_guest_fill(struct sk_buff *skb,
 			      const struct eipoib_guest *guest)
 {
+	unsigned long heard = READ_ONCE(guest->heard);
 	u8 mac[ETH_ALEN], rival[ETH_ALEN];
 
 	u64_to_ether_addr(guest->mac, mac);
@@ -885,8 +902,7 @@ static bool eipoib_guest_fill(struct sk_buff *skb,
 	return !eipoib_msg_put_ip(skb, EIPOIB_A_GUEST_ADDRESS, &guest->ip) &&
 	       !nla_put(skb, EIPOIB_A_GUEST_MAC, ETH_ALEN, mac) &&
 	       !nla_put_u32(skb, EIPOIB_A_GUEST_STATUS, guest->state) &&
-	       !eipoib_msg_put_ms(skb, EIPOIB_A_GUEST_IDLE,
-				  jiffies - READ_ONCE(guest->heard)) &&
+	       !eipoib_msg_put_ms(skb, EIPOIB_A_GUEST_IDLE, jiffies - heard) &&
 	       !(guest->router &&
 		 nla_put_flag(skb, EIPOIB_A_GUEST_ROUTER)) &&
 	       !(guest->rival &&

@@ -44,6 +44,7 @@ void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
 bool eipoib_guests_busy(const struct eipoib_dev *dev);
 int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      const u8 *addr, struct netlink_ext_ack *extack);
+void eipoib_guests_recheck(struct eipoib_dev *dev);
 int eipoib_guest_take(struct eipoib_dev *dev, const struct in6_addr *ip);
 int eipoib_guests_dump(struct eipoib_dev *dev, struct eipoib_dump *dump);
 

@@ -62,5 +62,5 @@ int eipoib_msg_put_ip(struct sk_buff *skb, int attr, const struct in6_addr *ip)
 /* A time in jiffies, as milliseconds */
 int eipoib_msg_put_ms(struct sk_buff *skb, int attr, unsigned long time)
 {
-	return nla_put_uint(skb, attr, jiffies_to_msecs(time));
+	return nla_put_uint(skb, attr, jiffies64_to_msecs(time));
 }

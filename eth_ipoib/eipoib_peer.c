@@ -456,6 +456,7 @@ void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch)
 static bool eipoib_peer_fill(struct sk_buff *skb,
 			     const struct eipoib_peer *peer)
 {
+	unsigned long used = READ_ONCE(peer->used);
 	u8 mac[ETH_ALEN];
 
 	eipoib_mac_of(mac, &peer->ip);
@@ -466,8 +467,7 @@ static bool eipoib_peer_fill(struct sk_buff *skb,
 	       !nla_put_u32(skb, EIPOIB_A_PEER_STATUS,
 			    peer->known ? EIPOIB_PEER_STATUS_KNOWN :
 					  EIPOIB_PEER_STATUS_ASKED) &&
-	       !eipoib_msg_put_ms(skb, EIPOIB_A_PEER_IDLE,
-				  jiffies - READ_ONCE(peer->used)) &&
+	       !eipoib_msg_put_ms(skb, EIPOIB_A_PEER_IDLE, jiffies - used) &&
 	       !nla_put_u32(skb, EIPOIB_A_PEER_WAITING_PACKETS,
 			    skb_queue_len_lockless(&peer->waiting));
 }

@@ -170,6 +170,13 @@ static bool eipoib_rx_sender(struct eipoib_dev *dev, const struct in6_addr *ip,
 	if (eipoib_guest_contested(dev, ip, lladdr))
 		return false;
 	eipoib_peer_learn(dev, ip, lladdr, wanted);
+	/* A guest may have been given it meanwhile: then it is no peer's. */
+	if (unlikely(eipoib_guest_is(dev, ip))) {
+		spin_lock_bh(&dev->lock);
+		eipoib_peer_forget(dev, ip);
+		spin_unlock_bh(&dev->lock);
+		return false;
+	}
 	return true;
 }
 

@@ -243,6 +243,23 @@ def test_prefix():
     ksft_eq(ping(space, pair.b.v4, count=2, limit=slow(0.5)), 0)
 
 
+def test_prefix_claimed():
+    """Who has claimed an address of a prefix before loses it when that is given."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest = host.guest(111)
+    ip(f"addr add 10.77.9.9/24 dev {guest.ifname}", ns=guest.ns)
+    ip("addr add 10.77.9.1/24 dev " + pair.b.ifname, ns=pair.b.ns)
+    defer(ip, "addr del 10.77.9.1/24 dev " + pair.b.ifname, ns=pair.b.ns)
+    wait_until(lambda: ping(guest.ns, "10.77.9.1", limit=1), 15, "an answer")
+    ksft_eq(listed(host, "guest-get")["10.77.9.9"]["status"], "held")
+    give(host, ipaddress.ip_network("10.77.9.0/24"))
+    before = host.count("tx_refused")
+    ksft_eq(ping(guest.ns, "10.77.9.1", count=2, limit=slow(0.5)), 0)
+    ksft_ge(host.count("tx_refused"), before + 1)
+    ksft_not_in("10.77.9.9", listed(host, "guest-get"))
+
+
 def test_host_first():
     """A prefix takes no packet from the host itself."""
     pair = ends()
