@@ -483,9 +483,9 @@ void eipoib_groups_close(struct eipoib_dev *dev)
 
 /* ---- netlink ------------------------------------------------------------- */
 
-static bool eipoib_group_fill(struct sk_buff *skb,
-			      const struct eipoib_group *group)
+static bool eipoib_group_fill(struct sk_buff *skb, const void *object)
 {
+	const struct eipoib_group *group = object;
 	unsigned long left = 0;
 
 	if (time_before(jiffies, group->expires))
@@ -497,17 +497,6 @@ static bool eipoib_group_fill(struct sk_buff *skb,
 	       !(group->expires &&
 		 eipoib_msg_put_ms(skb, EIPOIB_A_GROUP_EXPIRES, left)) &&
 	       !(group->joined && nla_put_flag(skb, EIPOIB_A_GROUP_JOINED));
-}
-
-static int eipoib_group_dump(struct eipoib_dev *dev, struct eipoib_dump *dump,
-			     const struct eipoib_group *group)
-{
-	void *hdr = eipoib_dump_begin(dev, dump);
-
-	if (!hdr)
-		return -EMSGSIZE;
-	return eipoib_dump_end(dump, hdr, eipoib_group_fill(dump->skb, group),
-			       group->serial);
 }
 
 /**
@@ -524,7 +513,8 @@ int eipoib_groups_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
 	spin_lock_bh(&dev->lock);
 	list_for_each_entry(group, &dev->group_list, list) {
 		if (group->serial > dump->at)
-			ret = eipoib_group_dump(dev, dump, group);
+			ret = eipoib_dump_one(dev, dump, eipoib_group_fill,
+					      group, group->serial);
 		if (ret)
 			break;
 	}

@@ -132,23 +132,7 @@ static struct eipoib_guest *eipoib_guest_find(struct eipoib_dev *dev,
 	return rhashtable_lookup_fast(&dev->guests, ip, eipoib_guest_params);
 }
 
-static void eipoib_guest_remove(struct eipoib_dev *dev,
-				struct eipoib_guest *guest)
-{
-	lockdep_assert_held(&dev->lock);
-	trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
-			   EIPOIB_TRACE_NONE);
-	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
-	rhashtable_remove_fast(&dev->guests, &guest->node,
-			       eipoib_guest_params);
-	list_del_rcu(&guest->list);
-	dev->num_guests--;
-	if (guest->grouped)
-		eipoib_group_put(dev, &guest->ip);
-	kfree_rcu(guest, rcu);
-}
-
-/* An address that was given to a guest stays, but nothing is done for it. */
+/* Nothing is done for an address any more. */
 static void eipoib_guest_rest(struct eipoib_dev *dev,
 			      struct eipoib_guest *guest)
 {
@@ -160,14 +144,26 @@ static void eipoib_guest_rest(struct eipoib_dev *dev,
 	guest->grouped = false;
 }
 
-/* Forget guests, but for addresses that they were given. */
-void eipoib_guests_flush(struct eipoib_dev *dev)
+static void eipoib_guest_remove(struct eipoib_dev *dev,
+				struct eipoib_guest *guest)
+{
+	trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
+			   EIPOIB_TRACE_NONE);
+	eipoib_guest_rest(dev, guest);
+	rhashtable_remove_fast(&dev->guests, &guest->node,
+			       eipoib_guest_params);
+	list_del_rcu(&guest->list);
+	dev->num_guests--;
+	kfree_rcu(guest, rcu);
+}
+
+static void eipoib_guests_clear(struct eipoib_dev *dev, bool given)
 {
 	struct eipoib_guest *guest, *next;
 
 	spin_lock_bh(&dev->lock);
 	list_for_each_entry_safe(guest, next, &dev->guest_list, list) {
-		if (guest->state == EIPOIB_GUEST_FIXED)
+		if (guest->state == EIPOIB_GUEST_FIXED && !given)
 			eipoib_guest_rest(dev, guest);
 		else
 			eipoib_guest_remove(dev, guest);
@@ -175,14 +171,15 @@ void eipoib_guests_flush(struct eipoib_dev *dev)
 	spin_unlock_bh(&dev->lock);
 }
 
+/* Forget guests, but for addresses that they were given. */
+void eipoib_guests_flush(struct eipoib_dev *dev)
+{
+	eipoib_guests_clear(dev, false);
+}
+
 void eipoib_guests_exit(struct eipoib_dev *dev)
 {
-	struct eipoib_guest *guest, *next;
-
-	spin_lock_bh(&dev->lock);
-	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
-		eipoib_guest_remove(dev, guest);
-	spin_unlock_bh(&dev->lock);
+	eipoib_guests_clear(dev, true);
 	rhashtable_destroy(&dev->guests);
 }
 
@@ -274,7 +271,7 @@ static bool eipoib_guest_settled(const struct eipoib_guest *guest)
 	       guest->state == EIPOIB_GUEST_FIXED;
 }
 
-/* The address is the guest's; what waits is sent by the timer. */
+/* The address is the guest's; the timer sends what waits, and joins its group. */
 static void eipoib_guest_settle(struct eipoib_dev *dev,
 				struct eipoib_guest *guest,
 				enum eipoib_guest_state state)
@@ -282,8 +279,6 @@ static void eipoib_guest_settle(struct eipoib_dev *dev,
 	eipoib_guest_become(dev, guest, state);
 	guest->rival = 0;
 	memset(guest->contender, 0, sizeof(guest->contender));
-	if (!guest->grouped)
-		guest->grouped = eipoib_group_get(dev, &guest->ip);
 	eipoib_peer_forget(dev, &guest->ip);
 	eipoib_kick(dev);
 }
@@ -298,13 +293,22 @@ static void eipoib_guest_hold(struct eipoib_dev *dev,
 	eipoib_guest_settle(dev, guest, EIPOIB_GUEST_HELD);
 }
 
-/* The guest has answered: whoever else claimed the address hears so. */
+/* Whoever else claims the address hears whose it is. */
+static void eipoib_guest_defend(struct eipoib_dev *dev,
+				struct eipoib_guest *guest)
+{
+	if (time_before_eq(jiffies, guest->announced + EIPOIB_GUEST_DEFEND))
+		return;
+	guest->announce = 1;
+	eipoib_kick(dev);
+}
+
+/* The guest has answered. */
 static void eipoib_guest_keeps(struct eipoib_dev *dev,
 			       struct eipoib_guest *guest)
 {
-	if (memchr_inv(guest->contender, 0, sizeof(guest->contender)) &&
-	    time_after(jiffies, guest->announced + EIPOIB_GUEST_DEFEND))
-		guest->announce = 1;
+	if (memchr_inv(guest->contender, 0, sizeof(guest->contender)))
+		eipoib_guest_defend(dev, guest);
 	eipoib_guest_hold(dev, guest);
 }
 
@@ -573,11 +577,7 @@ static bool eipoib_guest_contend(struct eipoib_dev *dev,
 				 struct eipoib_guest *guest, const u8 *lladdr)
 {
 	if (guest->state == EIPOIB_GUEST_FIXED) {
-		if (time_after(jiffies, guest->announced +
-			       EIPOIB_GUEST_DEFEND)) {
-			guest->announce = 1;
-			eipoib_kick(dev);
-		}
+		eipoib_guest_defend(dev, guest);
 		return true;
 	}
 	if (!READ_ONCE(dev->guard) ||
@@ -891,9 +891,9 @@ int eipoib_guest_take(struct eipoib_dev *dev, const struct in6_addr *ip)
 
 /* ---- netlink ------------------------------------------------------------- */
 
-static bool eipoib_guest_fill(struct sk_buff *skb,
-			      const struct eipoib_guest *guest)
+static bool eipoib_guest_fill(struct sk_buff *skb, const void *object)
 {
+	const struct eipoib_guest *guest = object;
 	unsigned long heard = READ_ONCE(guest->heard);
 	u8 mac[ETH_ALEN], rival[ETH_ALEN];
 
@@ -914,20 +914,6 @@ static bool eipoib_guest_fill(struct sk_buff *skb,
 			    skb_queue_len(&guest->waiting));
 }
 
-static int eipoib_guest_dump(struct eipoib_dev *dev, struct eipoib_dump *dump,
-			     const struct eipoib_guest *guest)
-{
-	void *hdr = eipoib_dump_begin(dev, dump);
-	bool whole;
-
-	if (!hdr)
-		return -EMSGSIZE;
-	spin_lock_bh(&dev->lock);
-	whole = eipoib_guest_fill(dump->skb, guest);
-	spin_unlock_bh(&dev->lock);
-	return eipoib_dump_end(dump, hdr, whole, guest->serial);
-}
-
 /**
  * eipoib_guests_dump - write addresses of guests to a dump
  * @dev: interface
@@ -942,7 +928,10 @@ int eipoib_guests_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
 	list_for_each_entry_rcu(guest, &dev->guest_list, list) {
 		if (guest->serial <= dump->at)
 			continue;
-		ret = eipoib_guest_dump(dev, dump, guest);
+		spin_lock_bh(&dev->lock);
+		ret = eipoib_dump_one(dev, dump, eipoib_guest_fill, guest,
+				      guest->serial);
+		spin_unlock_bh(&dev->lock);
 		if (ret)
 			return ret;
 	}

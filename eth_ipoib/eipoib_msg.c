@@ -11,12 +11,16 @@ static_assert((u32)EIPOIB_A_GUEST_IFINDEX == (u32)EIPOIB_A_PEER_IFINDEX);
 static_assert((u32)EIPOIB_A_GUEST_IFINDEX == (u32)EIPOIB_A_GROUP_IFINDEX);
 
 /**
- * eipoib_dump_begin - begin a message of a dump
+ * eipoib_dump_one - write a message of a dump
  * @dev: interface
  * @dump: dump
- * Return: for eipoib_dump_end(); NULL if there is no room
+ * @fill: writes the attributes but for the interface's; false: there is no room
+ * @object: for @fill
+ * @at: what the message is about, for eipoib_dump.at
+ * Return: 0, or -EMSGSIZE if there is no room; the message is removed then
  */
-void *eipoib_dump_begin(const struct eipoib_dev *dev, struct eipoib_dump *dump)
+int eipoib_dump_one(const struct eipoib_dev *dev, struct eipoib_dump *dump,
+		    eipoib_msg_fill_t fill, const void *object, u64 at)
 {
 	struct netlink_callback *cb = dump->cb;
 	void *hdr;
@@ -24,25 +28,10 @@ void *eipoib_dump_begin(const struct eipoib_dev *dev, struct eipoib_dump *dump)
 	hdr = genlmsg_put(dump->skb, NETLINK_CB(cb->skb).portid,
 			  cb->nlh->nlmsg_seq, dump->family, NLM_F_MULTI,
 			  dump->cmd);
-	if (hdr && nla_put_u32(dump->skb, EIPOIB_A_GUEST_IFINDEX,
-			       dev->ndev->ifindex)) {
-		genlmsg_cancel(dump->skb, hdr);
-		return NULL;
-	}
-	return hdr;
-}
-
-/**
- * eipoib_dump_end - end a message of a dump
- * @dump: dump
- * @hdr: what eipoib_dump_begin() has returned
- * @whole: there was room for all attributes
- * @at: what the message is about, for eipoib_dump.at
- * Return: 0, or -EMSGSIZE if there is no room; the message is removed then
- */
-int eipoib_dump_end(struct eipoib_dump *dump, void *hdr, bool whole, u64 at)
-{
-	if (!whole) {
+	if (!hdr)
+		return -EMSGSIZE;
+	if (nla_put_u32(dump->skb, EIPOIB_A_GUEST_IFINDEX,
+			dev->ndev->ifindex) || !fill(dump->skb, object)) {
 		genlmsg_cancel(dump->skb, hdr);
 		return -EMSGSIZE;
 	}

@@ -26,8 +26,11 @@ struct eipoib_dump {
 	u64 at;
 };
 
-void *eipoib_dump_begin(const struct eipoib_dev *dev, struct eipoib_dump *dump);
-int eipoib_dump_end(struct eipoib_dump *dump, void *hdr, bool whole, u64 at);
+/* Writes the attributes of an object; false: there is no room. */
+typedef bool (*eipoib_msg_fill_t)(struct sk_buff *skb, const void *object);
+
+int eipoib_dump_one(const struct eipoib_dev *dev, struct eipoib_dump *dump,
+		    eipoib_msg_fill_t fill, const void *object, u64 at);
 int eipoib_msg_put_ip(struct sk_buff *skb, int attr, const struct in6_addr *ip);
 int eipoib_msg_put_ms(struct sk_buff *skb, int attr, unsigned long time);
 

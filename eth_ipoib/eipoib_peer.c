@@ -453,9 +453,9 @@ void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch)
 
 /* ---- netlink ------------------------------------------------------------- */
 
-static bool eipoib_peer_fill(struct sk_buff *skb,
-			     const struct eipoib_peer *peer)
+static bool eipoib_peer_fill(struct sk_buff *skb, const void *object)
 {
+	const struct eipoib_peer *peer = object;
 	unsigned long used = READ_ONCE(peer->used);
 	u8 mac[ETH_ALEN];
 
@@ -478,17 +478,12 @@ static int eipoib_peers_dump_head(struct eipoib_dev *dev,
 				  struct hlist_head *head, u64 place)
 {
 	struct eipoib_peer *peer;
-	void *hdr;
 	int ret;
 
 	hlist_for_each_entry_rcu(peer, head, by_mac) {
 		if (++place <= dump->at)
 			continue;
-		hdr = eipoib_dump_begin(dev, dump);
-		if (!hdr)
-			return -EMSGSIZE;
-		ret = eipoib_dump_end(dump, hdr,
-				      eipoib_peer_fill(dump->skb, peer), place);
+		ret = eipoib_dump_one(dev, dump, eipoib_peer_fill, peer, place);
 		if (ret)
 			return ret;
 	}

@@ -215,9 +215,9 @@ int eipoib_prefix_take(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 /* ---- netlink ------------------------------------------------------------- */
 
-static bool eipoib_prefix_fill(struct sk_buff *skb,
-			       const struct eipoib_prefix *prefix)
+static bool eipoib_prefix_fill(struct sk_buff *skb, const void *object)
 {
+	const struct eipoib_prefix *prefix = object;
 	u32 len = prefix->len;
 
 	if (eipoib_is_v4(&prefix->ip))
@@ -239,17 +239,12 @@ int eipoib_prefixes_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
 {
 	const struct eipoib_prefix *prefix;
 	u64 place = 0;
-	void *hdr;
 	int ret;
 
 	list_for_each_entry_rcu(prefix, &dev->prefix_list, list) {
 		if (++place <= dump->at)
 			continue;
-		hdr = eipoib_dump_begin(dev, dump);
-		if (!hdr)
-			return -EMSGSIZE;
-		ret = eipoib_dump_end(dump, hdr,
-				      eipoib_prefix_fill(dump->skb, prefix),
+		ret = eipoib_dump_one(dev, dump, eipoib_prefix_fill, prefix,
 				      place);
 		if (ret)
 			return ret;
