@@ -209,6 +209,12 @@ $(OUT)/iproute2/link_eipoib.so: $(IPROUTE2)/link_eipoib.c $(IPROUTE2)/plugin.h \
 	$(CC) -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -fPIC -shared \
 		-Iinclude/uapi -o $@ $<
 
+# A machine within a test's machine: what it boots
+nested: $(OUT)/nested/initramfs
+
+$(OUT)/nested/initramfs: $(VM)/nested
+	$(VM)/nested $(@D)
+
 # Counts what a guest executes; for $(BENCH)/profile
 insns: $(OUT)/bench/insns.so
 
@@ -340,6 +346,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs rpms docs $(LOCKED) load iproute2 setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load iproute2 nested setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
 
 endif

@@ -63,17 +63,36 @@ class Relay:
             os.close(file)
 
 
+def tap(space, name):
+    """The file of a tap of that name."""
+    need_modules("tun")
+    with space.inside():
+        return queue("/dev/net/tun", name)
+
+
+def macvtap(ethernet, name):
+    """The file of a macvtap of that name on the Ethernet interface itself."""
+    need_modules("tun", "macvtap")
+    space, path = ethernet.ns, f"/run/{name}"
+    ip(f"link add link {ethernet.ifname} name {name} type macvtap mode bridge",
+       ns=space)
+    defer(ip, f"link del {name}", ns=space, fail=False)
+    node = space.sys(f"class/net/{name}/tap{space.ifindex(name)}/dev")
+    major, minor = map(int, read(node).split(":"))
+    os.mknod(path, 0o600 | 0o020000, os.makedev(major, minor))
+    defer(os.unlink, path)
+    # All groups, since nobody tells macvtap which ones the guest is in.
+    ip(f"link set {name} allmulticast on up", ns=space)
+    return queue(path)
+
+
 class Machine(Guest):
     """A guest behind a tap in the bridge."""
 
     def connect(self, mtu, mac):
-        need_modules("tun")
         space = self.ethernet.ns
-        with self.ns.inside():
-            inner = queue("/dev/net/tun", self.ifname)
-        with space.inside():
-            outer = queue("/dev/net/tun", self.port)
-        self.relay = Relay(inner, outer)
+        inner = tap(self.ns, self.ifname)
+        self.relay = Relay(inner, tap(space, self.port))
         if mac:
             ip(f"link set {self.ifname} address {mac}", ns=self.ns)
         ip(f"link set {self.ifname} mtu {mtu}", ns=self.ns)
@@ -90,27 +109,14 @@ class Macvtap(Machine):
     """A guest behind a macvtap on the Ethernet interface, without a bridge."""
 
     def connect(self, mtu, mac):
-        need_modules("tun", "macvtap")
-        space = self.ethernet.ns
-        ip(f"link add link {self.ethernet.ifname} name {self.port} type macvtap "
-           "mode bridge", ns=space)
-        defer(ip, f"link del {self.port}", ns=space, fail=False)
-        path = f"/run/{self.port}"
-        index = space.ifindex(self.port)
-        major, minor = read(space.sys(
-            f"class/net/{self.port}/tap{index}/dev")).split(":")
-        os.mknod(path, 0o600 | 0o020000, os.makedev(int(major), int(minor)))
-        defer(os.unlink, path)
-        with self.ns.inside():
-            inner = queue("/dev/net/tun", self.ifname)
-        self.relay = Relay(inner, queue(path))
-        mac = read(space.sys(f"class/net/{self.port}/address"))
+        inner = tap(self.ns, self.ifname)
+        self.relay = Relay(inner, macvtap(self.ethernet, self.port))
+        mac = read(self.ethernet.ns.sys(f"class/net/{self.port}/address"))
         ip(f"link set {self.ifname} address {mac}", ns=self.ns)
         ip(f"link set {self.ifname} mtu {mtu}", ns=self.ns)
 
     def plug(self, ethernet):
-        # All groups, since nobody tells macvtap which ones the guest is in.
-        ip(f"link set {self.port} allmulticast on up", ns=ethernet.ns)
+        pass
 
 
 class Macvlan(Guest):
