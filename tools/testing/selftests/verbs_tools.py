@@ -7,6 +7,7 @@ import re
 from lib import (Stream, bkg, cmd, defer, ends, fabric, hca, ksft_eq, ksft_ge,
                  ksft_gt, ksft_in, ksft_not_in, ksft_pr, ksft_true, ping_ok,
                  port, slow, sm, timeout, wait_until)
+from lib.child import Children, child_by_ip
 from lib.fabric import Crossed
 from lib.perftest import PORT, both, listening, perftest
 from lib.uverbs import objects
@@ -236,6 +237,28 @@ def test_ibacm():
     text = both[0].ask("-f", "i", "-s", pair.a.v4, "-d", "10.99.99.99",
                        fail=False)
     ksft_not_in("return status 0x0", text)
+
+
+@timeout(120)
+def test_children():
+    """rping and ib_acme by the addresses of children, in their partition."""
+    pair = ends()
+    cmd(["modprobe", "-a", "rdma_ucm", "ib_umad"])
+    children = Children(*(child_by_ip(end, 0x8001) for end in pair))
+    children.up()
+    here, there = children
+    for address in (there.v4, there.v6):
+        start = Crossed()
+        text = connected(children, ["rping", "-s", "-a", address, "-C", "50", "-V"],
+                         ["rping", "-c", "-a", address, "-C", "50", "-V", "-v"])
+        ksft_ge(text.count("ping data: rdma-ping"), 50)
+        ksft_gt(min(start.bytes()), 0)
+    acm = Acm(pair.a)
+    Acm(pair.b)
+    for source, target in ((here.v4, there.v4), (here.v6, there.v6)):
+        text = acm.ask("-f", "i", "-s", source, "-d", target, "-v")
+        ksft_in("SA verification: success", text)
+        ksft_in("pkey: 0x8001", text)
 
 
 # ---- beside other things ---------------------------------------------------
