@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """DHCP of guests: real clients and servers, on both sides."""
 
-from lib import cmd, defer, ends, ip, ksft_eq, ksft_in, ping_ok, slow, timeout
-from lib.ethernet import Ethernet
-from lib.users import dnsmasq, file
+from lib import (cmd, defer, ends, ip, ksft_eq, ksft_in, ksft_true, ping_ok, slow,
+                 timeout, wait_until)
+from lib.ethernet import Ethernet, Itself
+from lib.netns import ROOT
+from lib.users import addresses, answers, dnsmasq, file, name_of
+from users_networkd import network, networkd
+from users_nm import profile, running, up
 
-BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2", "seconds": 120}
+BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2", "seconds": 130}
 GROUPS = ("ethernet",)
 
 SCRIPT = "/run/dhcp.script"
@@ -60,21 +64,66 @@ def test_clients():
         ping_ok(guest.ns, pair.b.v4)
 
 
-@timeout(150)
-def test_server():
-    """And of ISC's server in a guest of another host, which refuses InfiniBand."""
-    pair = ends()
-    one, two = Ethernet(pair.a), Ethernet(pair.b)
-    script()
-    server = one.guest(20)
+def dhcpd(server):
+    """ISC's server, which refuses InfiniBand, in a guest; what it gives begins so."""
     file(CONFIG, "subnet 10.0.0.0 netmask 255.255.255.0 {\n"
-         "range 10.0.0.100 10.0.0.120;\n}\n")
+         "range 10.0.0.150 10.0.0.180;\n}\n")
     file(LEASES, "")
     cmd(["dhcpd", "-4", "-cf", CONFIG, "-lf", LEASES, "-pf", "/run/dhcpd.pid",
          server.ifname], ns=server.ns, timeout=slow(20))
     defer(cmd, "kill $(cat /run/dhcpd.pid)", fail=False)
+    return {f"10.0.0.{last}" for last in range(150, 181)}
+
+
+@timeout(150)
+def test_server():
+    """And of ISC's server in a guest of another host."""
+    pair = ends()
+    one, two = Ethernet(pair.a), Ethernet(pair.b)
+    script()
+    server = one.guest(20)
+    pool = dhcpd(server)
     for number, client in enumerate((dhclient, udhcpc), 21):
         guest = two.guest(number, addresses=False)
         client(guest)
-        ksft_in("10.0.0.1", address(guest))
+        ksft_in(address(guest), pool)
         ping_ok(guest.ns, server.v4)
+
+
+def leased(name, pool, server):
+    """An interface has an address of the pool, and the server answers to it."""
+    wait_until(lambda: addresses(name), 40, f"a lease for {name}")
+    ksft_true(addresses(name) <= pool, addresses(name))
+    answers(server.v4)
+    ip(f"addr flush dev {name}")
+
+
+def managers(name, kind, pool, server):
+    """Clients of networkd and of NetworkManager get an address of a server."""
+    stop = networkd(dhcp_network=network(name, "DHCP=ipv4"))
+    leased(name, pool, server)
+    stop.exec()
+    running()
+    cmd(["nmcli", "device", "set", name, "managed", "yes"], timeout=slow(30))
+    up(profile("dhcp", name, "ipv4.method", "auto", "ipv6.method", "disabled",
+               kind=kind))
+    leased(name, pool, server)
+
+
+@timeout(200)
+def test_managed_guest():
+    """networkd and NetworkManager in a guest, the server on a plain peer."""
+    pair = ends()
+    pool = dnsmasq(pair.b)
+    # Or the machine's third HCA, which NetworkManager brings up, answers for it.
+    ROOT.sysctl("net.ipv4.conf.all.arp_ignore", 1)
+    defer(ROOT.sysctl, "net.ipv4.conf.all.arp_ignore", 0)
+    guest = Ethernet(pair.a).guest(30, kind=Itself, addresses=False)
+    managers(guest.ifname, "ethernet", pool, pair.b)
+
+
+@timeout(200)
+def test_managed_peer():
+    """They are plain peers, and a guest has the server, which refuses InfiniBand."""
+    server = Ethernet(ends().a).guest(31)
+    managers(name_of(2), "infiniband", dhcpd(server), server)

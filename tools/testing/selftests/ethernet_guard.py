@@ -5,7 +5,7 @@ import time
 
 from lib import (Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
                  ksft_lt, ksft_true, ping, ping_ok, slow, wait_until)
-from lib.ethernet import Ethernet, peer_mac, reach, resolved
+from lib.ethernet import Ethernet, lladdr, peer_mac, reach, resolved
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 90}
 
@@ -20,12 +20,6 @@ def take(guest, v4, v6):
     ip(f"addr flush dev {guest.ifname} scope global", ns=guest.ns)
     ip(f"addr add {v4}/24 dev {guest.ifname}", ns=guest.ns)
     ip(f"addr add {v6}/64 dev {guest.ifname} nodad", ns=guest.ns)
-
-
-def lladdr(end, address):
-    """The link-layer address that an end has for a neighbour."""
-    found = ip(f"neigh show {address} dev {end.ifname}", ns=end.ns, json_out=True)
-    return found[0].get("lladdr") if found else None
 
 
 def test_peers_address():
@@ -91,15 +85,19 @@ def announce(guest):
         fail=False)
 
 
-def test_moves():
-    """A guest moves to another host: its stream goes on within a second."""
-    pair = ends()
+def streaming(pair, number):
+    """Two hosts, a guest of the first, one of the second, a stream to the first one."""
     hosts = Ethernet(pair.a), Ethernet(pair.b)
-    guest = hosts[0].guest(108)
-    peer = hosts[1].guest(109)
+    guest, peer = (host.guest(number + i) for i, host in enumerate(hosts))
     reach(guest, peer)
     stream = Stream(peer, guest, rate=1 << 20)
     stream.wait_progress()
+    return hosts, guest, peer, stream
+
+
+def test_moves():
+    """A guest moves to another host: its stream goes on within a second."""
+    hosts, guest, peer, stream = streaming(ends(), 108)
     ksft_eq(resolved(peer, guest.v4), peer_mac(guest.v4))
     guest.move(hosts[1])
     announce(guest)
@@ -113,12 +111,7 @@ def test_moves():
 def test_moves_at_once():
     """And back before anybody has got used to it, time and again."""
     pair = ends()
-    hosts = Ethernet(pair.a), Ethernet(pair.b)
-    guest = hosts[0].guest(112)
-    peer = hosts[1].guest(113)
-    reach(guest, peer)
-    stream = Stream(peer, guest, rate=1 << 20)
-    stream.wait_progress()
+    hosts, guest, _, stream = streaming(pair, 112)
     for number in range(1, 7):
         guest.move(hosts[number % 2])
         announce(guest)

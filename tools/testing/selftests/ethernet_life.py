@@ -2,9 +2,9 @@
 """An Ethernet interface follows the one below it: MTU, carrier, mode, removal."""
 
 from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_in,
-                 ksft_true, ping, ping_ok, wait_until)
+                 ksft_ne, ksft_true, ping, ping_ok, wait_until)
 from lib.connected import set_mode
-from lib.ethernet import Ethernet, load, reach, refused, sees_host, unload
+from lib.ethernet import Ethernet, lladdr, load, reach, refused, sees_host, unload
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 120}
 GROUPS = ("ethernet",)
@@ -91,6 +91,29 @@ def test_modes():
     wait_until(lambda: ping(guest.ns, pair.b.v6, size=30000, limit=2), 20,
                "a long packet")
     ping_ok(pair.b.ns, guest.v4, size=30000, df=True, limit=5)
+
+
+def test_modes_announced():
+    """A mode is another link-layer address: peers hear of it for every guest."""
+    pair = ends()
+    pair.a.need_verbs("connected mode")
+    host = Ethernet(pair.a)
+    guests = [host.guest(number) for number in range(103, 108)]
+    for guest in guests:
+        reach(guest, pair.b)
+
+    def known(address):
+        return lladdr(pair.b, address) == pair.a.address().hex(":")
+    before = pair.a.address()
+    defer(set_mode, pair.a, "datagram")
+    for mode in "connected", "datagram":
+        set_mode(pair.a, mode)
+        ksft_ne(pair.a.address(), before)
+        before = pair.a.address()
+        for guest in guests:
+            for address in (guest.v4, guest.v6):
+                wait_until(lambda a=address: known(a), 15,
+                           f"the new address behind {address}")
 
 
 def test_deleted():

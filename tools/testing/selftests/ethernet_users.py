@@ -2,13 +2,11 @@
 """Programs of the distribution behind and above eth_ipoib: a switch, routers, names."""
 
 import os
-import re
 import subprocess
-import textwrap
 
-from lib import (cmd, defer, ends, ip, ksft_eq, ksft_in, ping, ping_ok, read, slow, tcp_transfer, timeout, wait_until)
-from common import ROOT as TREE
-from lib.ethernet import Ethernet, Guest, load, reach
+from lib import (cmd, defer, ends, ip, ksft_eq, ksft_in, ping, ping_ok, read, slow,
+                 tcp_transfer, timeout, wait_until)
+from lib.ethernet import Bridged, Ethernet, Guest, Lower, guide_blocks, load, reach
 from lib.netns import ROOT
 from lib.users import addresses, file, link, name_of, peer, service
 
@@ -35,18 +33,6 @@ def program(space, name, *argv, run=None):
 # ---- Open vSwitch -----------------------------------------------------------------
 
 
-class Lower:
-    """The host's interface, in the first namespace, where the switch is."""
-
-    def __init__(self, number):
-        self.ns, self.ifname = ROOT, name_of(number)
-        self.v4, self.v6 = "10.0.0.1", "fd00::1"
-        ip(f"link set {self.ifname} up")
-
-    def mtu(self):
-        return int(read(f"/sys/class/net/{self.ifname}/mtu"))
-
-
 class SwitchGuest(Guest):
     """A guest at a port of Open vSwitch."""
 
@@ -58,8 +44,7 @@ class SwitchGuest(Guest):
 @timeout(200)
 def test_ovs():
     """Open vSwitch: the guide's commands, guests at its ports, and the host."""
-    there, below = peer(), Lower(0)
-    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
+    there, below = peer(), Lower(name_of(0))
     service("openvswitch-switch", 90)
     host = Ethernet(below, bridge=None)
     for words in ("add-br br0", "add-port br0 eib0",
@@ -83,40 +68,16 @@ def test_ovs():
 # ---- networkd ----------------------------------------------------------------------
 
 
-def guide_blocks(section):
-    """The files of a section of the guide."""
-    with open(os.path.join(TREE, "Documentation", "guide", "ethernet-recipes.rst"),
-              encoding="utf-8") as text:
-        part = text.read().split(f"\n{section}\n====", 1)[1].split("\n====", 1)[0]
-    blocks = re.findall(r"code-block:: ini\n\n((?:    .*\n|\n)+)", part)
-    return [textwrap.dedent(block) for block in blocks]
-
-
-class Bridged:
-    """A host that somebody else has set up: what guests need to know of it."""
-
-    ns, ifname, bridge = ROOT, "eib0", "br0"
-
-    def __init__(self, below):
-        self.end = below
-        self.mtu = below.mtu
-
-
 @timeout(200)
 def test_networkd():
     """
     The guide's files for systemd-networkd: systemctl daemon-reload; systemctl enable
     --now eipoib@ib0; networkctl reload.
     """
-    there, below = peer(), Lower(0)
+    there, below = peer(), Lower(name_of(0))
     load()
-    ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
-    ip(f"link set {below.ifname} down")
-    ip(f"link set {below.ifname} name ib0")
-    defer(ip, f"link set ib0 name {below.ifname}", fail=False)
-    defer(ip, "link set ib0 down", fail=False)
-    below.ifname = "ib0"
-    files = guide_blocks("A bridge with systemd-networkd")
+    below.rename("ib0")
+    files = guide_blocks("A bridge with systemd-networkd", "ini")
     for path, text in zip(("system/eipoib@.service", "network/10-br0.netdev",
                            "network/20-ib0.network", "network/20-eib0.network",
                            "network/30-br0.network"), files, strict=True):

@@ -25,9 +25,9 @@ def running():
                                           fail=False), 30, "NetworkManager")
 
 
-def profile(name, ifname, *settings):
+def profile(name, ifname, *settings, kind="infiniband"):
     """A profile until the end of the case."""
-    nmcli("connection", "add", "type", "infiniband", "con-name", name,
+    nmcli("connection", "add", "type", kind, "con-name", name,
           "ifname", ifname, "autoconnect", "no", *settings)
     defer(nmcli, "connection", "delete", name, fail=False)
     return name

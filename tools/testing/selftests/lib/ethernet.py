@@ -2,9 +2,12 @@
 """Ethernet on a partition: interfaces of eth_ipoib, bridges, guests behind them."""
 
 import os
+import re
+import textwrap
 
+from common import ROOT as TREE
 from .ksft import Failed, defer
-from .netns import Netns
+from .netns import ROOT, Netns
 from .traffic import ping
 from .utils import cmd, exists, ip, read, read_int, slow, wait_until
 
@@ -28,6 +31,16 @@ def sees_host():
     """
     load()
     return " eipoib_egress\t" in read("/proc/kallsyms")
+
+
+def guide_blocks(section, language=None):
+    """The blocks of a section of the guide: files, or what is typed."""
+    with open(os.path.join(TREE, "Documentation", "guide", "ethernet-recipes.rst"),
+              encoding="utf-8") as text:
+        part = text.read().split(f"\n{section}\n====", 1)[1].split("\n====", 1)[0]
+    begin = rf"\.\. code-block:: {language}" if language else r"\n::"
+    blocks = re.findall(begin + r"\n\n((?:    .*\n|\n)+)", part)
+    return [textwrap.dedent(block) for block in blocks]
 
 
 def words_of(guard, max_guests):
@@ -108,7 +121,7 @@ class Guest:
         self.ifname = "eth0"
         self.v4 = end.v4.rsplit(".", 1)[0] + f".{number}"
         self.v6 = end.v6.rsplit(":", 1)[0] + f":{number}"
-        self.ns = Netns(self.name).add()
+        self.ns = self.space()
         self.connect(mtu or ethernet.mtu(), mac)
         self.plug(ethernet)
         if addresses:
@@ -118,6 +131,10 @@ class Guest:
 
     def __repr__(self):
         return f"guest {self.name}"
+
+    def space(self):
+        """Its namespace."""
+        return Netns(self.name).add()
 
     def connect(self, mtu, mac):
         """Make both ends of its cable."""
@@ -138,7 +155,9 @@ class Guest:
         self.plug(ethernet)
 
     def drop(self):
-        self.ns.delete()
+        ip(f"link del {self.ifname}", ns=self.ns, fail=False)
+        if self.ns.name:
+            self.ns.delete()
 
     def ifindex(self):
         return self.ns.ifindex(self.ifname)
@@ -148,14 +167,56 @@ class Guest:
 
     def neighbour(self, address):
         """The MAC it knows for an address; None if it knows none."""
-        found = ip(f"neigh show {address} dev {self.ifname}", ns=self.ns,
-                   json_out=True)
-        return found[0].get("lladdr") if found else None
+        return lladdr(self, address)
+
+
+class Lower:
+    """The host's interface, in the first namespace, where services are."""
+
+    def __init__(self, ifname):
+        self.ns, self.ifname = ROOT, ifname
+        self.v4, self.v6 = "10.0.0.1", "fd00::1"
+        ROOT.sysctl("net.ipv4.ping_group_range", "0 2147483647")
+        ip(f"link set {self.ifname} up")
+
+    def mtu(self):
+        return read_int(f"/sys/class/net/{self.ifname}/mtu")
+
+    def rename(self, name):
+        """As the guide calls it, until the case ends."""
+        ip(f"link set {self.ifname} down")
+        ip(f"link set {self.ifname} name {name}")
+        defer(ip, f"link set {name} name {self.ifname}", fail=False)
+        defer(ip, f"link set {name} down", fail=False)
+        self.ifname = name
+
+
+class Bridged:
+    """A host that somebody else has set up: what guests need to know of it."""
+
+    ns, ifname = ROOT, "eib0"
+
+    def __init__(self, below, bridge="br0"):
+        self.end, self.bridge = below, bridge
+        self.mtu = below.mtu
+
+
+class Itself(Guest):
+    """The machine itself, where services are, as a guest."""
+
+    def space(self):
+        return ROOT
 
 
 def peer_mac(address):
     """The MAC that guests see for a peer's IPv4 address."""
     return "ee:1b:" + ":".join(f"{int(part):02x}" for part in address.split("."))
+
+
+def lladdr(end, address):
+    """The link-layer address that an end of the fabric has for a neighbour."""
+    found = ip(f"neigh show {address} dev {end.ifname}", ns=end.ns, json_out=True)
+    return found[0].get("lladdr") if found else None
 
 
 def resolved(guest, address, limit=10):
