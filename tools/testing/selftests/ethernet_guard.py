@@ -88,17 +88,17 @@ def announce(guest):
 def streaming(pair, number):
     """Two hosts, a guest of the first, one of the second, a stream to the first one."""
     hosts = Ethernet(pair.a), Ethernet(pair.b)
-    guest, peer = (host.guest(number + i) for i, host in enumerate(hosts))
-    reach(guest, peer)
-    stream = Stream(peer, guest, rate=1 << 20)
+    guest, other = (host.guest(number + i) for i, host in enumerate(hosts))
+    reach(guest, other)
+    stream = Stream(other, guest, rate=1 << 20)
     stream.wait_progress()
-    return hosts, guest, peer, stream
+    return hosts, guest, other, stream
 
 
 def test_moves():
     """A guest moves to another host: its stream goes on within a second."""
-    hosts, guest, peer, stream = streaming(ends(), 108)
-    ksft_eq(resolved(peer, guest.v4), peer_mac(guest.v4))
+    hosts, guest, other, stream = streaming(ends(), 108)
+    ksft_eq(resolved(other, guest.v4), peer_mac(guest.v4))
     guest.move(hosts[1])
     announce(guest)
     ksft_lt(stream.wait_progress(limit=10), slow(1))
