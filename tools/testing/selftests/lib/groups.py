@@ -102,6 +102,8 @@ MAY_SKIP = {
     f"verbs_rds.{case}": "on kernels with lockdep: a report of net/rds itself, "
                          "which would end lockdep's checks for all others"
     for case in ("test_ping", "test_stress", "test_link_flap", "test_rdma")}
+MAY_SKIP.update((f"ethernet_faults.{case}", "Debian's kernels have no fault injection")
+                for case in ("test_load", "test_links", "test_tables", "test_traffic"))
 MAY_SKIP["ethernet_recipes.test_podman"] = \
     "on the debug kernel: netavark finds its release to be an invalid version number"
 
