@@ -20,6 +20,8 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 2, 0x1000, 0x4000
 # Checksums; TCP of IPv4 and of IPv6
 OFFLOADS = 1 | 2 | 4
 LONGEST = 70000
+# Longer than one segment with the MTU 2044, and the headers before it
+LONG = 2100
 
 
 def queue(path, name=""):
@@ -36,7 +38,7 @@ class Relay:
 
     def __init__(self, one, two):
         self.files = one, two
-        # Packets that were longer than any of Ethernet, each way
+        # Packets of several segments, each way
         self.long = [0, 0]
         self.refused = 0
         self.stopping = False
@@ -50,7 +52,7 @@ class Relay:
                 data = os.read(source, LONGEST)
             except OSError:
                 return
-            self.long[way] += len(data) > 9100
+            self.long[way] += len(data) > LONG
             try:
                 os.write(sink, data)
             except OSError:
