@@ -46,6 +46,12 @@ def test_text():
     nothing_found("text")
 
 
+@timeout(120)
+def test_ethernet():
+    """What eth_ipoib translates says the same on the other side, and back."""
+    nothing_found("ethernet")
+
+
 def defect_found(name):
     status, text = fuzz(name, "SECONDS=60", "SEED=1", "DEFECT=1")
     ksft_ne(status, 0)
@@ -62,3 +68,9 @@ def test_packet_defect():
 def test_text_defect():
     """A byte that private data must not have is found."""
     defect_found("text")
+
+
+@timeout(120)
+def test_ethernet_defect():
+    """A translation that loses an option is found."""
+    defect_found("ethernet")
