@@ -21,6 +21,7 @@
 #define EIPOIB_DHCP_COOKIE	0x63825363	/* RFC 2131 section 3 */
 #define EIPOIB_DHCP_BROADCAST	0x8000
 #define EIPOIB_DHCP_PAD		0
+#define EIPOIB_DHCP_OVERLOAD	52	/* option: there are more in other fields */
 #define EIPOIB_DHCP_ID		61	/* option: client identifier */
 #define EIPOIB_DHCP_END		255
 #define EIPOIB_DHCP_ID_LEN	(1 + ETH_ALEN)
@@ -244,17 +245,28 @@ static bool eipoib_dhcp_add_id(struct sk_buff *skb, unsigned int at,
 	return true;
 }
 
-/* With the guard on a guest can't be identified by the MAC of another one. */
+/*
+ * With the guard on a guest can't be identified by the MAC of another one: its
+ * options are complete, and its identifier is in one piece (RFC 3396) and not in
+ * another field.
+ */
 static bool eipoib_dhcp_id_ok(const struct sk_buff *skb, unsigned int at,
 			      const u8 *mac)
 {
 	struct eipoib_bootp *bootp = (void *)(skb->data + at);
-	const u8 *opt;
+	const u8 *end = skb_tail_pointer(skb);
+	u8 *opt, *next;
 
-	opt = eipoib_dhcp_option(bootp->options, skb_tail_pointer(skb),
-				 EIPOIB_DHCP_ID);
-	return !opt || *opt != EIPOIB_DHCP_ID ||
-	       opt[1] != EIPOIB_DHCP_ID_LEN || opt[2] != ARPHRD_ETHER ||
+	opt = eipoib_dhcp_option(bootp->options, end, EIPOIB_DHCP_OVERLOAD);
+	if (!opt || *opt != EIPOIB_DHCP_END)
+		return false;
+	opt = eipoib_dhcp_option(bootp->options, end, EIPOIB_DHCP_ID);
+	if (*opt != EIPOIB_DHCP_ID)
+		return true;
+	next = eipoib_dhcp_option(opt + 2 + opt[1], end, EIPOIB_DHCP_ID);
+	if (*next == EIPOIB_DHCP_ID)
+		return false;
+	return opt[1] != EIPOIB_DHCP_ID_LEN || opt[2] != ARPHRD_ETHER ||
 	       !memcmp(opt + 3, mac, ETH_ALEN);
 }
 

@@ -173,6 +173,39 @@ def test_malformed():
     unharmed(pair, bad, good)
 
 
+def request(mac, options):
+    """A DHCP request with options behind the type of the message."""
+    bootp = struct.pack("!BBBBIHH", 1, 1, 6, 0, 0x5151, 0, 0) + bytes(16) + \
+        mac + bytes(10 + 64 + 128) + bytes.fromhex("63825363350101") + options
+    return ipv4("0.0.0.0", "255.255.255.255", 17, struct.pack(
+        "!HHHH", 68, 67, 8 + len(bootp), 0) + bootp)
+
+
+@timeout(120)
+def test_identifiers():
+    """With the guard on no request says that it is another station's."""
+    pair, host, bad, good = setting((103, 104))
+    raw = Raw(bad)
+    other = bytes.fromhex(good.mac().replace(":", ""))
+    for options in (b"\x3d\7\1" + other + b"\xff",
+                    # In two pieces, which a server joins
+                    b"\x3d\1\1\x3d\6" + other + b"\xff",
+                    b"\x3d\7\1" + raw.mac + b"\x3d\7\1" + other + b"\xff",
+                    # More options in the field for a file
+                    b"\x34\1\1\xff",
+                    # Without an end
+                    b"\x0c\1x", b"\x3d\7\1" + raw.mac, b"\x3d\xff\1"):
+        counted(host, "tx_refused",
+                lambda o=options: raw.out(IPV4, request(raw.mac, o)))
+    counted(host, "tx_refused", lambda: raw.out(IPV4, request(other, b"\xff")))
+    refused = host.count("tx_refused")
+    for options in (b"\xff", b"\x3d\7\1" + raw.mac + b"\xff",
+                    b"\0\0\x3d\5\xff\0\0\0\1\xff\0\0"):
+        raw.out(IPV4, request(raw.mac, options))
+    ksft_eq(host.count("tx_refused"), refused)
+    unharmed(pair, bad, good)
+
+
 def seeds(raw, pair, guest):
     """Frames to be spoiled: of each kind that something looks into."""
     peer, mine = pair.b, guest

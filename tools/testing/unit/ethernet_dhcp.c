@@ -121,6 +121,23 @@ static bool fuzz_dhcp_want(struct fuzz_flat *p, u32 at)
 	return added;
 }
 
+/* Options without an end, with more in other fields, or with two identifiers */
+static bool fuzz_dhcp_doubtful(const struct fuzz_flat *p, u32 at)
+{
+	u32 ids = 0;
+
+	for (at += FUZZ_BOOTP; at < p->len && p->data[at] != 255; at++) {
+		if (!p->data[at])
+			continue;
+		if (p->data[at] == 52 || at + 2 > p->len ||
+		    at + 2 + p->data[at + 1] > p->len)
+			return true;
+		ids += p->data[at] == 61;
+		at += 1 + p->data[at + 1];
+	}
+	return at >= p->len || ids > 1;
+}
+
 /* Somebody else's, or the number is that of a transaction of another one. */
 static bool fuzz_dhcp_refused(const struct fuzz_input *in,
 			      const struct fuzz_flat *p, u32 at)
@@ -136,7 +153,8 @@ static bool fuzz_dhcp_refused(const struct fuzz_input *in,
 	id = fuzz_dhcp_id(&cut, at);
 	opt = cut.data + id;
 	return in->flags & FUZZ_GUARD &&
-	       (memcmp(cut.data + at + 28, fuzz_station, ETH_ALEN) ||
+	       (fuzz_dhcp_doubtful(&cut, at) ||
+		memcmp(cut.data + at + 28, fuzz_station, ETH_ALEN) ||
 		(id && opt[0] == 61 && opt[1] == 7 && opt[2] == 1 &&
 		 memcmp(opt + 3, fuzz_station, ETH_ALEN)));
 }
