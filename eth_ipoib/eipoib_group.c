@@ -257,7 +257,8 @@ static void eipoib_group_mld2(struct eipoib_dev *dev, struct sk_buff *skb,
 		      sizeof(struct in6_addr) * ntohs(rec->grec_nsrcs) +
 		      4 * rec->grec_auxwords;
 		ip = rec->grec_mca;
-		if (!eipoib_group_leaves(rec->grec_type,
+		if (!ipv6_addr_v4mapped(&ip) &&
+		    !eipoib_group_leaves(rec->grec_type,
 					 ntohs(rec->grec_nsrcs)))
 			eipoib_group_member(dev, &ip, mac);
 	}
@@ -301,7 +302,7 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 		if (!pskb_may_pull(skb, at + sizeof(*mld)))
 			return true;
 		ip = ((const struct mld_msg *)(skb->data + at))->mld_mca;
-		if (mac)
+		if (mac && !ipv6_addr_v4mapped(&ip))
 			eipoib_group_member(dev, &ip, mac);
 		return true;
 	case ICMPV6_MLD2_REPORT:

@@ -38,6 +38,9 @@ static bool eipoib_nd_opt_is_lladdr(const u8 *opt)
 /* Longer ones are not sent: they are not fragmented (RFC 6980). */
 #define EIPOIB_ND_MAX		4096
 
+/* What has to be there to tell that it is one */
+#define EIPOIB_ND_MIN	(sizeof(struct ipv6hdr) + sizeof(struct icmp6hdr))
+
 /* Bytes before the options, 0: not a message of neighbour discovery */
 static unsigned int eipoib_nd_fixed_len(u8 type)
 {
@@ -65,7 +68,7 @@ bool eipoib_nd_is(struct sk_buff *skb)
 {
 	const struct ipv6hdr *ip6;
 
-	if (!pskb_may_pull(skb, sizeof(*ip6) + sizeof(struct icmp6hdr)))
+	if (!pskb_may_pull(skb, EIPOIB_ND_MIN))
 		return false;
 	ip6 = (const void *)skb->data;
 	return ip6->nexthdr == IPPROTO_ICMPV6 &&
@@ -76,7 +79,8 @@ bool eipoib_nd_is(struct sk_buff *skb)
  * eipoib_nd_hidden - is it one behind other headers, or may it be one?
  * @skb: packet with a complete header of IPv6, for which eipoib_nd_is() is false
  * Return: true if it is not to pass, since its addresses can't be checked: Linux
- *	takes messages behind options, and nobody sends them (RFC 6980)
+ *	takes messages behind options, and nobody sends them (RFC 6980); or there
+ *	was no memory to look at it
  */
 bool eipoib_nd_hidden(struct sk_buff *skb)
 {
@@ -86,7 +90,8 @@ bool eipoib_nd_hidden(struct sk_buff *skb)
 	u8 type;
 
 	if (likely(!ipv6_ext_hdr(proto)))
-		return false;
+		return proto == IPPROTO_ICMPV6 && skb->len >= EIPOIB_ND_MIN &&
+		       skb_headlen(skb) < EIPOIB_ND_MIN;
 	at = ipv6_skip_exthdr(skb, sizeof(struct ipv6hdr), &proto, &fragment);
 	if (at < 0)
 		return true;

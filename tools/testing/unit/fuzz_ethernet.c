@@ -372,9 +372,7 @@ static void fuzz_groups_add(struct fuzz_groups *groups, const u8 *addr, u32 alen
 
 	memcpy(ip, mapped, sizeof(mapped));
 	memcpy(ip + 16 - alen, addr, alen);
-	/* In a report of MLD a mapped address of a group of IPv4 counts, too. */
-	if (memcmp(ip, mapped, sizeof(mapped)) ? ip[0] != 0xff :
-						 ip[12] >> 4 != 14)
+	if (alen == 4 ? ip[12] >> 4 != 14 : ip[0] != 0xff)
 		return;
 	for (i = 0; i < groups->num; i++)
 		if (!memcmp(&groups->ip[i], ip, sizeof(ip)))
