@@ -6,6 +6,7 @@ a range of addresses, ib_ipoib's or all modules'.
 """
 
 import contextlib
+import ctypes
 import os
 
 from .ksft import Skip
@@ -15,6 +16,9 @@ KNOBS = ("/sys/kernel/debug/failslab", "/sys/kernel/debug/fail_page_alloc")
 # Where modules are on amd64, whichever
 MODULES = (0xffffffffa0000000, 0xffffffffff000000)
 MANY = 1 << 20
+SYS_FINIT_MODULE = 313
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def available():
@@ -89,3 +93,14 @@ def large(order, where):
         yield
     finally:
         _set(probability=0)
+
+
+def insert(path):
+    """Load a module by a system call of this thread, whose allocations can fail."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if _libc.syscall(SYS_FINIT_MODULE, fd, b"", 0):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(fd)
