@@ -176,6 +176,14 @@ static void eipoib_group_member4(struct eipoib_dev *dev, __be32 addr,
 	eipoib_group_member(dev, &ip, mac);
 }
 
+/* MLD speaks of groups of IPv6, not of IPv4's as mapped addresses. */
+static void eipoib_group_member6(struct eipoib_dev *dev,
+				 const struct in6_addr *ip, const u8 *mac)
+{
+	if (!ipv6_addr_v4mapped(ip))
+		eipoib_group_member(dev, ip, mac);
+}
+
 /* A record without sources that does not exclude any: the member leaves. */
 static bool eipoib_group_leaves(u8 type, u16 sources)
 {
@@ -257,10 +265,9 @@ static void eipoib_group_mld2(struct eipoib_dev *dev, struct sk_buff *skb,
 		      sizeof(struct in6_addr) * ntohs(rec->grec_nsrcs) +
 		      4 * rec->grec_auxwords;
 		ip = rec->grec_mca;
-		if (!ipv6_addr_v4mapped(&ip) &&
-		    !eipoib_group_leaves(rec->grec_type,
+		if (!eipoib_group_leaves(rec->grec_type,
 					 ntohs(rec->grec_nsrcs)))
-			eipoib_group_member(dev, &ip, mac);
+			eipoib_group_member6(dev, &ip, mac);
 	}
 }
 
@@ -302,8 +309,8 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 		if (!pskb_may_pull(skb, at + sizeof(*mld)))
 			return true;
 		ip = ((const struct mld_msg *)(skb->data + at))->mld_mca;
-		if (mac && !ipv6_addr_v4mapped(&ip))
-			eipoib_group_member(dev, &ip, mac);
+		if (mac)
+			eipoib_group_member6(dev, &ip, mac);
 		return true;
 	case ICMPV6_MLD2_REPORT:
 		if (mac)
