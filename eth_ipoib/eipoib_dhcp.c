@@ -14,6 +14,7 @@
 #include <net/udp.h>
 
 #include "eipoib_dhcp.h"
+#include "eipoib_prefix.h"
 #include "eipoib_send.h"
 
 #define EIPOIB_DHCP_SERVER	67
@@ -22,7 +23,9 @@
 #define EIPOIB_DHCP_BROADCAST	0x8000
 #define EIPOIB_DHCP_PAD		0
 #define EIPOIB_DHCP_OVERLOAD	52	/* option: there are more in other fields */
+#define EIPOIB_DHCP_TYPE	53	/* option: type of message */
 #define EIPOIB_DHCP_ID		61	/* option: client identifier */
+#define EIPOIB_DHCP_RELAY	82	/* option: what a relay says, RFC 3046 */
 #define EIPOIB_DHCP_END		255
 #define EIPOIB_DHCP_ID_LEN	(1 + ETH_ALEN)
 #define EIPOIB_DHCP_AGE		(120 * HZ)
@@ -50,26 +53,35 @@ struct eipoib_bootp {
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* Where the message of DHCP to @port begins in a packet, 0: it is none */
-static unsigned int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
+/*
+ * Where a message of DHCP to @port begins; 0: the packet goes to another port,
+ * -EBADMSG: to this one without a complete message, -ENOMEM: there is no memory
+ * to read it.  Of fragments the first one has ports.
+ */
+static int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
 {
 	const struct iphdr *ip = (const void *)skb->data;
-	unsigned int at = ip->ihl * 4;
+	unsigned int at = ip->ihl * 4 + sizeof(struct udphdr), len;
 	const struct eipoib_bootp *bootp;
 	const struct udphdr *udp;
 
-	if (ip->protocol != IPPROTO_UDP || ip_is_fragment(ip) ||
-	    skb_is_gso(skb) || ntohs(ip->tot_len) > skb->len ||
-	    ntohs(ip->tot_len) < at + sizeof(*udp) + sizeof(*bootp) ||
-	    !pskb_may_pull(skb, at + sizeof(*udp)))
+	if (ip->protocol != IPPROTO_UDP ||
+	    ip->frag_off & htons(IP_OFFSET) || skb->len < at)
 		return 0;
-	udp = (const void *)(skb->data + at);
-	at += sizeof(*udp);
-	if (udp->dest != htons(port) ||
-	    !pskb_may_pull(skb, at + sizeof(*bootp)))
+	if (!pskb_may_pull(skb, at))
+		return -ENOMEM;
+	ip = (const void *)skb->data;
+	udp = (const void *)(skb->data + at - sizeof(*udp));
+	if (udp->dest != htons(port))
 		return 0;
+	len = ntohs(ip->tot_len);
+	if (ip_is_fragment(ip) || skb_is_gso(skb) || len > skb->len ||
+	    len < at + sizeof(*bootp))
+		return -EBADMSG;
+	if (!pskb_may_pull(skb, at + sizeof(*bootp)))
+		return -ENOMEM;
 	bootp = (const void *)(skb->data + at);
-	return bootp->cookie == htonl(EIPOIB_DHCP_COOKIE) ? at : 0;
+	return bootp->cookie == htonl(EIPOIB_DHCP_COOKIE) ? at : -EBADMSG;
 }
 
 /* An option, the end of options if there is none, NULL if they are malformed. */
@@ -245,29 +257,49 @@ static bool eipoib_dhcp_add_id(struct sk_buff *skb, unsigned int at,
 	return true;
 }
 
+/* Options without one, and complete ones. */
+static bool eipoib_dhcp_lacks(u8 *opt, const u8 *end, u8 code)
+{
+	opt = eipoib_dhcp_option(opt, end, code);
+	return opt && *opt == EIPOIB_DHCP_END;
+}
+
+/*
+ * Is an identifier made of a MAC of somebody else, or of an address of
+ * InfiniBand?  Some servers skip a zero before the type.
+ */
+static bool eipoib_dhcp_id_is_others(const u8 *id, u8 len, const u8 *mac)
+{
+	if (len && *id == ARPHRD_INFINIBAND)
+		return true;
+	if (len == 1 + EIPOIB_DHCP_ID_LEN && !*id) {
+		id++;
+		len--;
+	}
+	return len == EIPOIB_DHCP_ID_LEN && *id == ARPHRD_ETHER &&
+	       memcmp(id + 1, mac, ETH_ALEN);
+}
+
 /*
  * With the guard on a guest can't be identified by the MAC of another one: its
- * options are complete, and its identifier is in one piece (RFC 3396) and not in
- * another field.
+ * options are complete, its identifier is in one piece (RFC 3396) and not in
+ * another field, and no relay says who it is.
  */
 static bool eipoib_dhcp_id_ok(const struct sk_buff *skb, unsigned int at,
 			      const u8 *mac)
 {
 	struct eipoib_bootp *bootp = (void *)(skb->data + at);
 	const u8 *end = skb_tail_pointer(skb);
-	u8 *opt, *next;
+	u8 *opt;
 
-	opt = eipoib_dhcp_option(bootp->options, end, EIPOIB_DHCP_OVERLOAD);
-	if (!opt || *opt != EIPOIB_DHCP_END)
+	if (!eipoib_dhcp_lacks(bootp->options, end, EIPOIB_DHCP_OVERLOAD) ||
+	    !eipoib_dhcp_lacks(bootp->options, end, EIPOIB_DHCP_RELAY))
 		return false;
 	opt = eipoib_dhcp_option(bootp->options, end, EIPOIB_DHCP_ID);
 	if (*opt != EIPOIB_DHCP_ID)
 		return true;
-	next = eipoib_dhcp_option(opt + 2 + opt[1], end, EIPOIB_DHCP_ID);
-	if (*next == EIPOIB_DHCP_ID)
-		return false;
-	return opt[1] != EIPOIB_DHCP_ID_LEN || opt[2] != ARPHRD_ETHER ||
-	       !memcmp(opt + 3, mac, ETH_ALEN);
+	return !eipoib_dhcp_id_is_others(opt + 2, opt[1], mac) &&
+	       eipoib_dhcp_lacks(opt + 2 + opt[1], end, EIPOIB_DHCP_ID);
 }
 
 /* An identifier that the guest did not send becomes padding. */
@@ -282,52 +314,127 @@ static void eipoib_dhcp_hide_id(struct sk_buff *skb, unsigned int at)
 		memset(opt, EIPOIB_DHCP_PAD, 2 + opt[1]);
 }
 
+/* A request of a client on Ethernet, on its first hop */
+static bool eipoib_dhcp_is_clients(const struct eipoib_bootp *bootp)
+{
+	return bootp->op == 1 && bootp->htype == ARPHRD_ETHER &&
+	       bootp->hlen == ETH_ALEN && !bootp->giaddr;
+}
+
+/* The types of servers' messages: RFC 2132 section 9.6, RFC 4388 section 6.1 */
+static bool eipoib_dhcp_type_is_servers(u8 type)
+{
+	return type == 2 || type == 5 || type == 6 || (type >= 11 && type <= 13);
+}
+
+/*
+ * An answer, to a relay?  Some servers look at the type only, of whatever is sent
+ * to them: it is a server's, there is one, and no other field has options.
+ */
+static bool eipoib_dhcp_is_answer(struct sk_buff *skb, unsigned int at)
+{
+	struct eipoib_bootp *bootp;
+	const u8 *end;
+	u8 *opt;
+
+	if (skb_linearize(skb))
+		return false;
+	bootp = (void *)(skb->data + at);
+	end = skb->data + ntohs(((const struct iphdr *)skb->data)->tot_len);
+	if (!bootp->giaddr ||
+	    !eipoib_dhcp_lacks(bootp->options, end, EIPOIB_DHCP_OVERLOAD))
+		return false;
+	opt = eipoib_dhcp_option(bootp->options, end, EIPOIB_DHCP_TYPE);
+	return *opt == EIPOIB_DHCP_TYPE && opt[1] == 1 &&
+	       eipoib_dhcp_type_is_servers(opt[2]) &&
+	       eipoib_dhcp_lacks(opt + 3, end, EIPOIB_DHCP_TYPE);
+}
+
+/*
+ * May a station send to servers what is no request of its own, which would say
+ * who it is?  An answer to a relay, or what it relays or routes from a network
+ * that is reached by way of it.
+ */
+static bool eipoib_dhcp_relays(struct eipoib_dev *dev, struct sk_buff *skb,
+			       unsigned int at, const u8 *mac)
+{
+	const struct eipoib_bootp *bootp = (const void *)(skb->data + at);
+	const struct iphdr *ip = (const void *)skb->data;
+	struct in6_addr from = eipoib_v4(bootp->giaddr ?: ip->saddr);
+
+	if (bootp->op == 2)
+		return eipoib_dhcp_is_answer(skb, at);
+	if (bootp->op != 1 || !eipoib_to_v4(&from) ||
+	    (!bootp->giaddr && ether_addr_equal_unaligned(bootp->chaddr, mac)))
+		return false;
+	return eipoib_prefix_is_of(dev, &from, mac);
+}
+
+/* A client's request becomes one of InfiniBand; false: it is refused. */
+static bool eipoib_dhcp_convert(struct eipoib_dev *dev, struct sk_buff *skb,
+				unsigned int at, const u8 *mac)
+{
+	struct eipoib_bootp *bootp = (void *)(skb->data + at);
+	bool id_added;
+
+	if (READ_ONCE(dev->guard) &&
+	    (!ether_addr_equal_unaligned(bootp->chaddr, mac) ||
+	     !eipoib_dhcp_id_ok(skb, at, mac)))
+		return false;
+	id_added = eipoib_dhcp_add_id(skb, at, mac);
+	if (!eipoib_lease_note(dev, bootp->xid, bootp->chaddr, mac, id_added))
+		return false;
+	bootp->htype = ARPHRD_INFINIBAND;
+	bootp->hlen = 0;
+	memset(bootp->chaddr, 0, sizeof(bootp->chaddr));
+	bootp->flags |= htons(EIPOIB_DHCP_BROADCAST);
+	eipoib_dhcp_finish(skb);
+	return true;
+}
+
 /**
  * eipoib_dhcp_request - make a guest's request one of InfiniBand
  * @dev: interface
  * @skb: packet of the guest, with a complete header of IPv4
  * @mac: its station
+ *
+ * With the guard on, what can't be read, or is in nobody's name that the station
+ * may use, does not go to servers.
  * Return: the packet to be sent: @skb if it is no request, else one in its place;
  *	NULL if @skb was dropped
  */
 struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
 				    const u8 *mac)
 {
-	unsigned int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_SERVER);
-	struct eipoib_bootp *bootp;
+	int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_SERVER);
+	enum eipoib_count why = EIPOIB_C_REFUSED;
 	struct sk_buff *made;
-	bool id_added;
 
-	if (!at)
+	if (likely(!at))
 		return skb;
-	bootp = (void *)(skb->data + at);
-	/* What a relay forwards is not on its first hop. */
-	if (bootp->op != 1 || bootp->htype != ARPHRD_ETHER ||
-	    bootp->hlen != ETH_ALEN || bootp->giaddr)
+	if (at == -ENOMEM) {
+		why = EIPOIB_C_NOMEM;
+		goto drop;
+	}
+	if (at > 0 && eipoib_dhcp_relays(dev, skb, at, mac))
 		return skb;
+	if (at < 0 || !eipoib_dhcp_is_clients((void *)(skb->data + at))) {
+		if (!READ_ONCE(dev->guard))
+			return skb;
+		goto drop;
+	}
 	made = eipoib_dhcp_copy(dev, skb, 2 + EIPOIB_DHCP_ID_LEN);
 	if (!made) {
 		kfree_skb(skb);
 		return NULL;
 	}
 	consume_skb(skb);
-	bootp = (void *)(made->data + at);
-	if (READ_ONCE(dev->guard) &&
-	    (!ether_addr_equal_unaligned(bootp->chaddr, mac) ||
-	     !eipoib_dhcp_id_ok(made, at, mac)))
-		goto refused;
-	id_added = eipoib_dhcp_add_id(made, at, mac);
-	if (!eipoib_lease_note(dev, bootp->xid, bootp->chaddr, mac, id_added))
-		goto refused;
-	bootp->htype = ARPHRD_INFINIBAND;
-	bootp->hlen = 0;
-	memset(bootp->chaddr, 0, sizeof(bootp->chaddr));
-	bootp->flags |= htons(EIPOIB_DHCP_BROADCAST);
-	eipoib_dhcp_finish(made);
-	return made;
+	skb = made;
+	if (eipoib_dhcp_convert(dev, skb, at, mac))
+		return skb;
 
-refused:
-	eipoib_drop(dev, made, EIPOIB_C_REFUSED);
+drop:
+	eipoib_drop(dev, skb, why);
 	return NULL;
 }
 
@@ -340,12 +447,12 @@ refused:
  */
 struct sk_buff *eipoib_dhcp_answer(struct eipoib_dev *dev, struct sk_buff *skb)
 {
-	unsigned int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_CLIENT);
+	int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_CLIENT);
 	struct eipoib_bootp *bootp;
 	struct eipoib_lease lease;
 	struct sk_buff *made;
 
-	if (!at)
+	if (at <= 0)
 		return NULL;
 	bootp = (void *)(skb->data + at);
 	if (bootp->op != 2 || !eipoib_lease_get(dev, bootp->xid, &lease))

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """DHCP of guests: real clients and servers, on both sides."""
 
+import ipaddress
+
 from lib import (cmd, defer, ends, ip, ksft_eq, ksft_in, ksft_true, ping_ok, slow,
                  timeout, wait_until)
-from lib.ethernet import Ethernet, Itself
+from lib.ethernet import Ethernet, Itself, reach
 from lib.netns import ROOT
 from lib.users import addresses, answers, dnsmasq, file, name_of
+from ethernet_hostile import counted
+from ethernet_netlink import behind, give
 from users_networkd import network, networkd
 from users_nm import profile, running, up
 
-BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2", "seconds": 130}
+BOOT = {"hcas": 3, "image": True, "mem": 1536, "needs": "ethernet iproute2", "seconds": 150}
 GROUPS = ("ethernet",)
 
 SCRIPT = "/run/dhcp.script"
@@ -88,6 +92,35 @@ def test_server():
         client(guest)
         ksft_in(address(guest), pool)
         ping_ok(guest.ns, server.v4)
+
+
+@timeout(150)
+def test_relay():
+    """A guest relays requests of a network that is reached by way of it."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    relay = host.guest(41)
+    reach(relay, pair.b)
+    space, _ = behind(relay, ["10.77.1.0/24"], 1)
+    ip(f"route add 10.77.1.0/24 via {relay.v4}", ns=pair.b.ns)
+    defer(ip, "route del 10.77.1.0/24", ns=pair.b.ns)
+    ip("addr flush dev eth0", ns=space)
+    dnsmasq(pair.b, "--no-ping", "--dhcp-range=10.77.1.50,10.77.1.60,255.255.255.0,1h")
+    cmd(["dnsmasq", "--port=0", "--conf-file=/dev/null", "--leasefile-ro",
+         "--pid-file=/run/dnsmasq.relay", f"--dhcp-relay=10.77.1.1,{pair.b.v4}"],
+        ns=relay.ns)
+    defer(cmd, "kill $(cat /run/dnsmasq.relay)", fail=False)
+    script()
+    client = ["busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-s", SCRIPT,
+              "-t", "3", "-T", "1"]
+    # Not while anybody may have such a network
+    counted(host, "tx_refused", lambda: cmd(client, ns=space, timeout=slow(30),
+                                            fail=False))
+    give(host, ipaddress.ip_network("10.77.1.0/24"),
+         bytes.fromhex(relay.mac().replace(":", "")))
+    cmd(client, ns=space, timeout=slow(30))
+    ip("route add default via 10.77.1.1", ns=space)
+    ping_ok(space, pair.b.v4)
 
 
 def leased(name, pool, server):

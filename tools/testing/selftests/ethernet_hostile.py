@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests and peers that send what they should not: nobody else is disturbed."""
 
+import ipaddress
 import os
 import random
 import socket
 import struct
 import threading
 
-from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_pr,
-                 ksft_true, ping, read, slow, timeout, wait_until)
+from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
+                 ksft_not_in, ksft_pr, ksft_true, ping, read, slow, timeout,
+                 wait_until)
 from lib.ethernet import Ethernet, reach
 from lib.genl import ethernet
-from ethernet_netlink import listed
+from ethernet_netlink import give, listed
+from offload_traffic import SOL_UDP, UDP_SEGMENT
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 150}
 
@@ -173,19 +176,51 @@ def test_malformed():
     unharmed(pair, bad, good)
 
 
-def request(mac, options):
+COOKIE = bytes.fromhex("63825363")
+
+
+def bootp(mac, options, op=1, kind=1, length=6, relay="0.0.0.0", cookie=COOKIE,
+          what=b"\1"):
     """A DHCP request with options behind the type of the message."""
-    bootp = struct.pack("!BBBBIHH", 1, 1, 6, 0, 0x5151, 0, 0) + bytes(16) + \
-        mac + bytes(10 + 64 + 128) + bytes.fromhex("63825363350101") + options
-    return ipv4("0.0.0.0", "255.255.255.255", 17, struct.pack(
-        "!HHHH", 68, 67, 8 + len(bootp), 0) + bootp)
+    return struct.pack("!BBBBIHH", op, kind, length, 0, 0x5151, 0, 0) + bytes(12) + \
+        packed(relay) + mac + bytes(10 + 64 + 128) + cookie + \
+        bytes([0x35, len(what)]) + what + options
+
+
+def to_server(message, source="0.0.0.0", **words):
+    """A packet with a message for servers, or with a piece of one."""
+    return ipv4(source, "255.255.255.255", 17, struct.pack(
+        "!HHHH", 68, 67, 8 + len(message), 0) + message, **words)
+
+
+def request(mac, options, source="0.0.0.0", **words):
+    return to_server(bootp(mac, options, **words), source)
+
+
+class Server:
+    """A port for servers at a peer."""
+
+    def __init__(self, peer):
+        self.sock = peer.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        defer(self.sock.close)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE,
+                             peer.ifname.encode())
+        self.sock.bind(("", 67))
+
+    def next(self, limit):
+        """The next message, None if there is none in time."""
+        self.sock.settimeout(limit)
+        try:
+            return self.sock.recv(4096)
+        except TimeoutError:
+            return None
 
 
 @timeout(120)
 def test_identifiers():
     """With the guard on no request says that it is another station's."""
     pair, host, bad, good = setting((103, 104))
-    raw = Raw(bad)
+    raw, server = Raw(bad), Server(pair.b)
     other = bytes.fromhex(good.mac().replace(":", ""))
     for options in (b"\x3d\7\1" + other + b"\xff",
                     # In two pieces, which a server joins
@@ -193,6 +228,12 @@ def test_identifiers():
                     b"\x3d\7\1" + raw.mac + b"\x3d\7\1" + other + b"\xff",
                     # More options in the field for a file
                     b"\x34\1\1\xff",
+                    # What some servers take for a MAC, too
+                    b"\x3d\x08\0\1" + other + b"\xff",
+                    b"\x3d\7\x20" + other + b"\xff",
+                    b"\x3d\x09\x20" + bytes(8) + b"\xff",
+                    # What relays say
+                    b"\x52\6\1\4abcd\xff",
                     # Without an end
                     b"\x0c\1x", b"\x3d\7\1" + raw.mac, b"\x3d\xff\1"):
         counted(host, "tx_refused",
@@ -200,9 +241,84 @@ def test_identifiers():
     counted(host, "tx_refused", lambda: raw.out(IPV4, request(other, b"\xff")))
     refused = host.count("tx_refused")
     for options in (b"\xff", b"\x3d\7\1" + raw.mac + b"\xff",
-                    b"\0\0\x3d\5\xff\0\0\0\1\xff\0\0"):
+                    b"\0\0\x3d\5\xff\0\0\0\1\xff\0\0",
+                    # As firmware has it: a UUID
+                    b"\x3d\x11\0\x20" + bytes(15) + b"\xff",
+                    b"\x3d\0\xff", b"\x3d\x08\0\1" + raw.mac + b"\xff"):
+        ksft_eq(server.next(slow(0.2)), None)
         raw.out(IPV4, request(raw.mac, options))
+        got = server.next(5)
+        ksft_eq((got[1:3], got[28:34]), (b"\x20\0", bytes(6)))
     ksft_eq(host.count("tx_refused"), refused)
+    unharmed(pair, bad, good)
+
+
+def pieces(message):
+    """A packet for servers in two fragments."""
+    body = struct.pack("!HHHH", 68, 67, 8 + len(message), 0) + message
+    return [ipv4("0.0.0.0", "255.255.255.255", 17, body[:96], offset=0x2000),
+            ipv4("0.0.0.0", "255.255.255.255", 17, body[96:], offset=96 // 8)]
+
+
+def segments(guest, *messages):
+    """Messages for servers by one call, which the network card separates."""
+    with guest.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE,
+                        guest.ifname.encode())
+        sock.setsockopt(SOL_UDP, UDP_SEGMENT, len(messages[0]))
+        sock.sendto(b"".join(messages), ("255.255.255.255", 67))
+
+
+@timeout(120)
+def test_identifiers_elsewhere():
+    """Nor does what is no plain request on Ethernet: servers would read it."""
+    pair, host, bad, good = setting((103, 104))
+    raw, server = Raw(bad), Server(pair.b)
+    other = bytes.fromhex(good.mac().replace(":", ""))
+    identifier = b"\x3d\7\1" + other + b"\xff"
+    plain = bootp(other, identifier)
+    for each in (request(raw.mac, identifier, kind=32, length=0),
+                 request(other, identifier, kind=6),
+                 request(other, identifier, length=16),
+                 request(other, identifier, relay=bad.v4),
+                 request(other, b"\xff", relay="10.77.1.1"),
+                 # BOOTP, which has no identifier but the MAC
+                 request(other, b"", cookie=bytes(4)),
+                 to_server(plain[:236]), to_server(plain[:100]), to_server(b""),
+                 # What a server may read without the last words of the header
+                 to_server(plain, length=2000)):
+        counted(host, "tx_refused", lambda e=each: raw.out(IPV4, e))
+    for first, second in (pieces(plain), reversed(pieces(plain))):
+        counted(host, "tx_refused", lambda f=first, s=second: (
+            raw.out(IPV4, f), raw.out(IPV4, s)))
+    counted(host, "tx_refused", lambda: segments(
+        bad, bootp(raw.mac, b"\x3d\7\1" + raw.mac + b"\xff"), plain))
+    # As a server's, of which some servers look at nothing but the type
+    for what in (b"\1", b"\3", b"\4", b"\7", b"\x08", b"\5\3", b""):
+        counted(host, "tx_refused", lambda w=what: raw.out(IPV4, request(
+            other, identifier, op=2, relay="10.0.0.1", what=w)))
+    for options, relay in ((b"\x35\1\3\xff", "10.0.0.1"), (b"\x34\1\1\xff", "10.0.0.1"),
+                           (b"", "10.0.0.1"), (b"\xff", "0.0.0.0")):
+        counted(host, "tx_refused", lambda o=options, r=relay: raw.out(
+            IPV4, request(other, o, op=2, relay=r, what=b"\5")))
+    while (got := server.next(slow(0.5))) is not None:
+        # Of the two that were sent at once, one is the guest's own.
+        ksft_eq((got[1:3], got[28:34]), (b"\x20\0", bytes(6)))
+        ksft_not_in(other, got)
+    refused = host.count("tx_refused")
+    # A server's answer to a relay; what a router of a network relays from it, and
+    # what it routes
+    give(host, ipaddress.ip_network("10.77.1.0/24"), raw.mac)
+    for source, each in (("0.0.0.0", dict(op=2, what=b"\5", relay="10.0.0.1")),
+                         ("0.0.0.0", dict(relay="10.77.1.1")),
+                         ("10.77.1.50", dict(what=b"\3"))):
+        raw.out(IPV4, request(other, identifier, source=source, **each))
+        ksft_eq(server.next(5), bootp(other, identifier, **each))
+    ksft_eq(host.count("tx_refused"), refused)
+    host.set(guard=False)
+    raw.out(IPV4, request(raw.mac, identifier, kind=32, length=0))
+    ksft_eq(server.next(5), bootp(raw.mac, identifier, kind=32, length=0))
     unharmed(pair, bad, good)
 
 

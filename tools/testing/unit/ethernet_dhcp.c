@@ -5,16 +5,25 @@
 #include "eipoib_dhcp.h"
 #include "fuzz_ethernet.h"
 
-/* Where the message begins, 0: this is none to @port. */
+/* Does the first word of a datagram, or of its first piece, say @port? */
+static bool fuzz_dhcp_to(const struct fuzz_flat *p, u8 port)
+{
+	u32 at = (p->data[0] & 15) * 4;
+
+	return p->data[9] == IPPROTO_UDP && !(p->data[6] & 0x1f) &&
+	       !p->data[7] && p->len >= at + FUZZ_UDP && !p->data[at + 2] &&
+	       p->data[at + 3] == port;
+}
+
+/* Where the message begins, 0: this is none to @port that can be read. */
 static u32 fuzz_dhcp_at(const struct fuzz_flat *p, u8 port)
 {
 	static const u8 cookie[] = { 0x63, 0x82, 0x53, 0x63 };
 	u32 at = (p->data[0] & 15) * 4 + FUZZ_UDP;
 	u32 len = p->data[2] * 256 + p->data[3];
 
-	if (p->data[9] != IPPROTO_UDP || p->data[6] & 0x3f || p->data[7] ||
-	    len > p->len || len < at + FUZZ_BOOTP || p->data[at - 6] ||
-	    p->data[at - 5] != port ||
+	if (!fuzz_dhcp_to(p, port) || p->data[6] & 0x20 || len > p->len ||
+	    len < at + FUZZ_BOOTP ||
 	    memcmp(p->data + at + FUZZ_BOOTP - 4, cookie, sizeof(cookie)))
 		return 0;
 	return at;
@@ -121,21 +130,39 @@ static bool fuzz_dhcp_want(struct fuzz_flat *p, u32 at)
 	return added;
 }
 
-/* Options without an end, with more in other fields, or with two identifiers */
+/* An identifier with a MAC that is not the station's, or of InfiniBand */
+static bool fuzz_dhcp_others(const u8 *id, u32 len)
+{
+	if (len && id[0] == 32)
+		return true;
+	if (len == 8 && !id[0])
+		return id[1] == 1 && memcmp(id + 2, fuzz_station, ETH_ALEN);
+	return len == 7 && id[0] == 1 && memcmp(id + 1, fuzz_station, ETH_ALEN);
+}
+
+/*
+ * Options without an end, with more in other fields, of a relay, with two
+ * identifiers, or another station's
+ */
 static bool fuzz_dhcp_doubtful(const struct fuzz_flat *p, u32 at)
 {
+	bool others = false;
 	u32 ids = 0;
 
 	for (at += FUZZ_BOOTP; at < p->len && p->data[at] != 255; at++) {
 		if (!p->data[at])
 			continue;
-		if (p->data[at] == 52 || at + 2 > p->len ||
+		if (p->data[at] == 52 || p->data[at] == 82 || at + 2 > p->len ||
 		    at + 2 + p->data[at + 1] > p->len)
 			return true;
-		ids += p->data[at] == 61;
+		if (p->data[at] == 61) {
+			ids++;
+			others |= fuzz_dhcp_others(p->data + at + 2,
+						   p->data[at + 1]);
+		}
 		at += 1 + p->data[at + 1];
 	}
-	return at >= p->len || ids > 1;
+	return at >= p->len || ids > 1 || others;
 }
 
 /* Somebody else's, or the number is that of a transaction of another one. */
@@ -143,20 +170,14 @@ static bool fuzz_dhcp_refused(const struct fuzz_input *in,
 			      const struct fuzz_flat *p, u32 at)
 {
 	struct fuzz_flat cut = *p;
-	const u8 *opt;
-	u32 id;
 
 	cut.len = p->data[2] * 256 + p->data[3];
 	if (in->flags & FUZZ_NONE && in->later < 120 &&
 	    memcmp(cut.data + at + 28, fuzz_other, ETH_ALEN))
 		return true;
-	id = fuzz_dhcp_id(&cut, at);
-	opt = cut.data + id;
 	return in->flags & FUZZ_GUARD &&
 	       (fuzz_dhcp_doubtful(&cut, at) ||
-		memcmp(cut.data + at + 28, fuzz_station, ETH_ALEN) ||
-		(id && opt[0] == 61 && opt[1] == 7 && opt[2] == 1 &&
-		 memcmp(opt + 3, fuzz_station, ETH_ALEN)));
+		memcmp(cut.data + at + 28, fuzz_station, ETH_ALEN));
 }
 
 /* A transaction as if it had begun in.later seconds ago. */
@@ -198,12 +219,53 @@ static u32 fuzz_dhcp_has(void)
 	return num;
 }
 
+/* What is reached by way of the station: 10.0.0.0/8 in this test */
+bool eipoib_prefix_is_of(struct eipoib_dev *dev, const struct in6_addr *ip,
+			 const u8 *mac)
+{
+	UNIT_CHECK(dev == &fuzz_dev && eipoib_is_v4(ip) && mac == fuzz_station);
+	return ip->s6_addr[12] == 10;
+}
+
+/* One type of message, a server's, and no options elsewhere, for a relay */
+static bool fuzz_dhcp_is_answer(const struct fuzz_flat *p, u32 at)
+{
+	u32 end = p->data[2] * 256 + p->data[3], types = 0;
+
+	if (p->data[at] != 2 || !memcmp(p->data + at + 24, "\0\0\0", 4))
+		return false;
+	for (at += FUZZ_BOOTP; at < end && p->data[at] != 255; at++) {
+		const u8 *opt = p->data + at;
+
+		if (!*opt)
+			continue;
+		if (at + 2 > end || at + 2 + opt[1] > end || *opt == 52 ||
+		    (*opt == 53 && (opt[1] != 1 || !opt[2] || opt[2] > 13 ||
+				    !memchr("\2\5\6\13\14\15", opt[2], 6))))
+			return false;
+		types += *opt == 53;
+		at += 1 + opt[1];
+	}
+	return at < end && types == 1;
+}
+
+/* From what is reached by way of the station, by its relay or routed */
+static bool fuzz_dhcp_is_relayed(const struct fuzz_flat *p, u32 at)
+{
+	if (p->data[at] != 1)
+		return false;
+	if (memcmp(p->data + at + 24, "\0\0\0", 4))
+		return p->data[at + 24] == 10;
+	return p->data[12] == 10 &&
+	       memcmp(p->data + at + 28, fuzz_station, ETH_ALEN);
+}
+
 static struct sk_buff *fuzz_dhcp_request(const struct fuzz_input *in,
 					 struct sk_buff *skb)
 {
 	struct fuzz_flat was, want;
 	struct sk_buff *made;
-	bool is, added;
+	bool is, passes, added;
 	u32 at;
 
 	fuzz_flatten(&was, skb);
@@ -211,14 +273,20 @@ static struct sk_buff *fuzz_dhcp_request(const struct fuzz_input *in,
 	fuzz_dhcp_fill(in->num % 9);
 	if (at && in->flags & FUZZ_NONE)
 		fuzz_dhcp_lease(in, &was, at, fuzz_other);
-	is = at && !skb->gso && was.data[at] == 1 && was.data[at + 1] == 1 &&
+	if (skb->gso)
+		at = 0;
+	passes = at && (fuzz_dhcp_is_answer(&was, at) ||
+			fuzz_dhcp_is_relayed(&was, at));
+	is = at && !passes && was.data[at] == 1 && was.data[at + 1] == 1 &&
 	     was.data[at + 2] == 6 && !memcmp(was.data + at + 24, "\0\0\0", 4);
+	passes |= !is && !(in->flags & FUZZ_GUARD && fuzz_dhcp_to(&was, 67));
 	made = eipoib_dhcp_request(&fuzz_dev, skb, fuzz_station);
-	UNIT_CHECK((made != skb) == is || (is && fuzz_failed(in)));
+	UNIT_CHECK((made == skb) == passes || (!made && fuzz_failed(in)));
 	if (made == skb)
 		UNIT_CHECK(fuzz_same(&was, skb));
+	UNIT_CHECK(made == skb || !made || is);
 	if (made == skb || !made) {
-		UNIT_CHECK(made || fuzz_failed(in) ||
+		UNIT_CHECK(made || !is || fuzz_failed(in) ||
 			   fuzz_dhcp_refused(in, &was, at));
 		return made;
 	}

@@ -674,10 +674,36 @@ static u32 fuzz_make_ip6(const struct fuzz_input *in, u8 *pkt)
 	return 56;
 }
 
+/*
+ * What is not a client's request, but for a few bits.  Returns how many bytes of
+ * options there are.
+ */
+static u32 fuzz_make_relayed(const struct fuzz_input *in, u8 *pkt, u8 *bootp)
+{
+	static const u8 relay[] = { 10, 42, 0, 0 };
+	u8 type = in->type, *opt = bootp + FUZZ_BOOTP;
+
+	if (type >= 0xb0 && type < 0xc0)
+		pkt[12] = 10;
+	if (type < 0xc0)
+		return 0;
+	bootp[24] = relay[type >> 4 & 3];
+	if (type >= 0xf0)
+		pkt[6] = 0x20;
+	if (!(type & 8))
+		return 0;
+	bootp[0] = 2 + (type & 1);
+	*opt++ = 53;
+	*opt++ = 1;
+	*opt++ = in->num % 16;
+	return 3;
+}
+
 static u32 fuzz_make_ip4(const struct fuzz_input *in, u8 *pkt)
 {
 	bool fabric = in->flags & FUZZ_FABRIC;
 	u8 *bootp = pkt + 28;
+	u32 more = 0;
 
 	pkt[0] = 0x45;
 	pkt[9] = IPPROTO_IGMP;
@@ -693,11 +719,13 @@ static u32 fuzz_make_ip4(const struct fuzz_input *in, u8 *pkt)
 	bootp[1] = fabric ? 32 : 1;
 	bootp[2] = fabric ? 0 : ETH_ALEN;
 	bootp[4] = in->type;
-	if (!fabric)
+	if (!fabric) {
 		memcpy(bootp + 28, in->flags & FUZZ_OTHER ? fuzz_other :
 		       fuzz_station, ETH_ALEN);
+		more = fuzz_make_relayed(in, pkt, bootp);
+	}
 	put_unaligned_be32(0x63825363, bootp + FUZZ_BOOTP - 4);
-	return 28 + FUZZ_BOOTP;
+	return 28 + FUZZ_BOOTP + more;
 }
 
 static u32 fuzz_make_arp(const struct fuzz_input *in, u8 *pkt)

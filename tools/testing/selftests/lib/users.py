@@ -111,12 +111,12 @@ def file(path, text, mode=0o644):
     return defer(lambda: os.path.exists(path) and os.unlink(path))
 
 
-def dnsmasq(there):
+def dnsmasq(there, *options):
     """A DHCP server at the peer; the addresses that it gives to anybody."""
     file("/run/dnsmasq.test.conf", recipe("dnsmasq.conf", {"ib0": there.ifname}))
     cmd(["ip", "netns", "exec", there.ns.name, "dnsmasq",
          "--conf-file=/run/dnsmasq.test.conf", "--leasefile-ro",
-         "--pid-file=/run/dnsmasq.test"])
+         "--pid-file=/run/dnsmasq.test", *options])
     defer(cmd, "kill $(cat /run/dnsmasq.test)", fail=False)
     return {f"10.0.0.{last}" for last in range(100, 121)}
 

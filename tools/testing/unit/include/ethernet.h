@@ -164,6 +164,7 @@ struct workqueue_struct { };
 struct nf_hook_ops { };
 struct u64_stats_sync { };
 struct genl_family;
+struct netlink_ext_ack;
 struct netlink_callback;
 
 typedef struct { } netdevice_tracker;
@@ -353,9 +354,12 @@ static inline bool ipv4_is_zeronet(__be32 ip)
 	return !(ntohl(ip) >> 24);
 }
 
+#define IP_MF		0x2000
+#define IP_OFFSET	0x1fff
+
 static inline bool ip_is_fragment(const struct iphdr *ip)
 {
-	return ip->frag_off & htons(0x3fff);
+	return ip->frag_off & htons(IP_MF | IP_OFFSET);
 }
 
 static inline bool ipv6_ext_hdr(u8 proto)
