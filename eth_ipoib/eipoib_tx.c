@@ -5,6 +5,8 @@
 #include <linux/if_arp.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
 #include "eipoib_arp.h"
 #include "eipoib_dhcp.h"
@@ -382,6 +384,44 @@ malformed:
 
 /* ---- all ----------------------------------------------------------------- */
 
+/* Is the checksum that is left to be finished UDP's or TCP's, and in its place? */
+static bool eipoib_tx_csum_fits(const struct sk_buff *skb)
+{
+	const struct ipv6hdr *ip6 = (const void *)skb->data;
+	const struct iphdr *ip = (const void *)skb->data;
+	unsigned int start = skb_checksum_start_offset(skb);
+	u8 proto;
+
+	if (start < sizeof(*ip) || start > skb_headlen(skb))
+		return false;
+	if (skb->protocol == htons(ETH_P_IP) && start == ip->ihl * 4)
+		proto = ip->protocol;
+	else if (skb->protocol == htons(ETH_P_IPV6) && start == sizeof(*ip6))
+		proto = ip6->nexthdr;
+	else
+		return false;
+	return (proto == IPPROTO_TCP &&
+		skb->csum_offset == offsetof(struct tcphdr, check)) ||
+	       (proto == IPPROTO_UDP &&
+		skb->csum_offset == offsetof(struct udphdr, check));
+}
+
+/*
+ * A guest says where a checksum is to be written: it could change what has been
+ * checked by then, as an address or a port.  Whatever is unusual is written now.
+ * Of packets to be cut only those that this host made are believed.
+ */
+static noinline bool eipoib_tx_csum_now(struct sk_buff *skb)
+{
+	int start = skb_checksum_start_offset(skb);
+
+	if (skb_is_gso(skb))
+		return !(skb_shinfo(skb)->gso_type & SKB_GSO_DODGY);
+	return start >= 0 &&
+	       start + skb->csum_offset + sizeof(__sum16) <= skb_headlen(skb) &&
+	       !skb_csum_hwoffload_help(skb, 0);
+}
+
 /**
  * eipoib_tx - send a frame of a guest
  * @dev: interface
@@ -413,6 +453,11 @@ void eipoib_tx(struct eipoib_dev *dev, struct sk_buff *skb)
 	skb_pull(skb, ETH_HLEN);
 	skb_reset_network_header(skb);
 	skb->protocol = proto;
+	if (skb->ip_summed == CHECKSUM_PARTIAL && !eipoib_tx_csum_fits(skb) &&
+	    !eipoib_tx_csum_now(skb)) {
+		eipoib_drop(dev, skb, EIPOIB_C_MALFORMED);
+		return;
+	}
 
 	rcu_read_lock();
 	switch (proto) {

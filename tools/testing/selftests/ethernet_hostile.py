@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests and peers that send what they should not: nobody else is disturbed."""
 
+import errno
 import ipaddress
 import os
 import random
@@ -8,9 +9,9 @@ import socket
 import struct
 import threading
 
-from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
-                 ksft_not_in, ksft_pr, ksft_true, ping, read, slow, timeout,
-                 wait_until)
+from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
+                 ksft_lt, ksft_not_in, ksft_pr, ksft_raises, ksft_true, ping,
+                 read, slow, timeout, wait_until)
 from lib.ethernet import Ethernet, reach
 from lib.genl import ethernet
 from ethernet_netlink import give, listed
@@ -319,6 +320,90 @@ def test_identifiers_elsewhere():
     host.set(guard=False)
     raw.out(IPV4, request(raw.mac, identifier, kind=32, length=0))
     ksft_eq(server.next(5), bootp(raw.mac, identifier, kind=32, length=0))
+    unharmed(pair, bad, good)
+
+
+SOL_PACKET, PACKET_VNET_HDR, NEEDS_CSUM = 263, 15, 1
+
+
+class Unfinished(Raw):
+    """A guest's frames with a checksum that is to be written anywhere."""
+
+    def __init__(self, guest):
+        super().__init__(guest)
+        self.sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+
+    def out_with(self, body, start, place, value):
+        """
+        An IPv4 packet whose bytes from @place on become @value, since the checksum
+        is of what begins at @start, both from the beginning of the frame.
+        """
+        data = frame(self.mac, BROADCAST, IPV4, body)
+        if (len(data) - start) % 2:
+            data += b"\0"
+        fill = (0xffff - value - (0xffff - total(data[start:] + b"\0\0"))) % 0xffff
+        data += struct.pack("!H", fill)
+        done = bytearray(data)
+        struct.pack_into("!H", done, place, total(data[start:]))
+        ksft_eq(struct.unpack_from("!H", done, place)[0], value)
+        self.send(struct.pack("=BBHHHH", NEEDS_CSUM, 0, 0, 0, start, place - start) +
+                  data)
+
+
+@timeout(120)
+def test_checksums_elsewhere():
+    """A checksum that is written later changes nothing that has been checked."""
+    pair, host, bad, good = setting((103, 104))
+    raw, server = Unfinished(bad), Server(pair.b)
+    other = bytes.fromhex(good.mac().replace(":", ""))
+    sink = pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    defer(sink.close)
+    sink.bind(("", 9))
+    sink.settimeout(slow(0.5))
+    # The port becomes a server's.
+    message = bootp(other, b"\x3d\7\1" + other + b"\xff")
+    body = ipv4("0.0.0.0", "255.255.255.255", 17, struct.pack(
+        "!HHHH", 68, 9, 8 + len(message), 0) + message)
+    for start in (34, 24):
+        counted(host, "tx_refused", lambda s=start: raw.out_with(body, s, 36, 67))
+    ksft_eq(server.next(slow(0.5)), None)
+    # The source becomes another guest: its last two bytes, in a packet whose
+    # checksum is right then.
+    right = bytearray(ipv4(good.v4, pair.b.v4, 17, struct.pack("!HHHH", 9, 9, 16, 0) +
+                           bytes(8)))
+    right[14:16] = packed(bad.v4)[2:]
+    last = struct.unpack("!H", packed(good.v4)[2:])[0]
+    for start in (20, 22):
+        counted(host, "tx_refused", lambda s=start: raw.out_with(
+            bytes(right), s, 28, last))
+    with ksft_raises(TimeoutError):
+        sink.recv(100)
+    # One in its place is still finished, wherever that is done.
+    text = struct.pack("!HHHH", 9, 9, 16, 0) + b"in place"
+    pseudo = packed(bad.v4) + packed(pair.b.v4) + struct.pack("!HH", 17, 16)
+    text = text[:6] + struct.pack("!H", 0xffff - total(pseudo)) + text[8:]
+    ee = bytes.fromhex("ee1b") + packed(pair.b.v4)
+    for more in b"", bytes(4):
+        whole = ipv4(bad.v4, pair.b.v4, 17, more + text, first=0x45 + len(more) // 4)
+        raw.send(struct.pack("=BBHHHH", NEEDS_CSUM, 0, 0, 0, 34 + len(more), 6) +
+                 frame(raw.mac, ee, IPV4, whole))
+        ksft_eq(sink.recv(100), b"in place")
+    # A long packet is cut if its checksum is in its place, and goes nowhere if not.
+    def long(start):
+        tcp = struct.pack("!HHIIHHHH", 9, 9, 0, 0, 0x5010, 1000, 0, 0)
+        raw.sock.send(struct.pack("=BBHHHH", NEEDS_CSUM, 1, 54, 1400, start, 16) + frame(
+            raw.mac, ee, IPV4, ipv4(bad.v4, pair.b.v4, 6, tcp + bytes(3000))))
+
+    before = pair.a.stat("tx_bytes")
+    long(34)
+    wait_until(lambda: pair.a.stat("tx_bytes") >= before + 3000, 5, "what was sent")
+    before = pair.a.stat("tx_bytes")
+    try:
+        counted(host, "tx_malformed", lambda: long(38))
+    except OSError as error:
+        # By then the stack has refused to cut it, or the socket to take it.
+        ksft_in(error.errno, (errno.ENOMEM, errno.EINVAL))
+    ksft_lt(pair.a.stat("tx_bytes"), before + 2000)
     unharmed(pair, bad, good)
 
 
