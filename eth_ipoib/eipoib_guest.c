@@ -9,97 +9,12 @@
  * removes addresses.
  */
 
-#include "eipoib_arp.h"
 #include "eipoib_group.h"
-#include "eipoib_guest.h"
+#include "eipoib_guest_state.h"
 #include "eipoib_msg.h"
-#include "eipoib_nd.h"
 #include "eipoib_peer.h"
 #include "eipoib_prefix.h"
 #include "eipoib_trace.h"
-
-#define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
-#define EIPOIB_GUEST_RETRY	(HZ / 10)	/* between two questions */
-#define EIPOIB_GUEST_TRIES	3
-#define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
-#define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
-#define EIPOIB_GUEST_REFUSAL	HZ		/* how long one is remembered */
-#define EIPOIB_GUEST_DEFEND	(10 * HZ)	/* RFC 5227 section 2.4 */
-#define EIPOIB_GUEST_ANNOUNCES	2		/* of one guest, a second apart */
-#define EIPOIB_GUEST_ANNOUNCED	20		/* in one tick */
-
-/**
- * enum eipoib_guest_state - what is known of a guest's address
- * @EIPOIB_GUEST_SEEN: its station sends data, and is asked whether it answers
- *	for the address
- * @EIPOIB_GUEST_CLAIMED: its station answers for it; the fabric is asked
- * @EIPOIB_GUEST_HELD: it is the guest's
- * @EIPOIB_GUEST_ASKED: it is the guest's, which is asked whether it still is,
- *	since it was not heard of for long or somebody else claims the address
- * @EIPOIB_GUEST_REFUSED: it is somebody else's
- * @EIPOIB_GUEST_FIXED: it was given to the guest, and stays so while the interface
- *	is down
- *
- * As enum eipoib_guest_status is for programs.
- */
-enum eipoib_guest_state {
-	EIPOIB_GUEST_SEEN,
-	EIPOIB_GUEST_CLAIMED,
-	EIPOIB_GUEST_HELD,
-	EIPOIB_GUEST_ASKED,
-	EIPOIB_GUEST_REFUSED,
-	EIPOIB_GUEST_FIXED,
-};
-
-static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
-
-/**
- * struct eipoib_guest - an address of a guest
- * @node: in eipoib_dev.guests
- * @list: in eipoib_dev.guest_list, in the order of @serial
- * @serial: number of the entry
- * @ip: address
- * @state: written with eipoib_dev.lock
- * @mac: station that has the address, as a number; likewise
- * @rival: station of the Ethernet that claims it too, 0: none
- * @contender: link-layer address of a peer that claims it too, zero if there is
- *	none
- * @tries: questions left to be asked in this state
- * @announce: how often the fabric is to be told
- * @router: it says that it is one, by neighbour discovery
- * @grouped: its solicited-node group is used
- * @next: when the next question is due, jiffies
- * @asked: when the first one was asked, jiffies
- * @heard: when the guest was last heard of, jiffies
- * @granted: when the fabric did not answer to its claim, jiffies
- * @silent: when the guest did not answer though nobody claimed its address,
- *	jiffies
- * @announced: when the fabric was last told, jiffies
- * @waiting: frames to be sent when it is held, eipoib_dev.lock
- * @rcu: frees it
- */
-struct eipoib_guest {
-	struct rhash_head node;
-	struct list_head list;
-	u64 serial;
-	struct in6_addr ip;
-	enum eipoib_guest_state state;
-	u64 mac;
-	u64 rival;
-	u8 contender[INFINIBAND_ALEN];
-	u8 tries;
-	u8 announce;
-	bool router;
-	bool grouped;
-	unsigned long next;
-	unsigned long asked;
-	unsigned long heard;
-	unsigned long granted;
-	unsigned long silent;
-	unsigned long announced;
-	struct sk_buff_head waiting;
-	struct rcu_head rcu;
-};
 
 /* The general function would compare byte by byte. */
 static int eipoib_guest_cmp(struct rhashtable_compare_arg *arg, const void *obj)
@@ -144,7 +59,7 @@ static void eipoib_guest_rest(struct eipoib_dev *dev,
 	guest->grouped = false;
 }
 
-static void eipoib_guest_remove(struct eipoib_dev *dev,
+void eipoib_guest_remove(struct eipoib_dev *dev,
 				struct eipoib_guest *guest)
 {
 	trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
@@ -233,7 +148,7 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 
 /* ---- states ------------------------------------------------------------- */
 
-static void eipoib_guest_become(struct eipoib_dev *dev,
+void eipoib_guest_become(struct eipoib_dev *dev,
 				struct eipoib_guest *guest,
 				enum eipoib_guest_state state)
 {
@@ -256,19 +171,12 @@ static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
 }
 
 /* Ask whoever holds it, unless he has just answered. */
-static void eipoib_guest_doubt(struct eipoib_dev *dev,
+void eipoib_guest_doubt(struct eipoib_dev *dev,
 			       struct eipoib_guest *guest)
 {
 	if (guest->state == EIPOIB_GUEST_HELD &&
 	    time_after(jiffies, guest->asked + EIPOIB_GUEST_PAUSE))
 		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_ASKED);
-}
-
-/* Nobody is in doubt about the address. */
-static bool eipoib_guest_settled(const struct eipoib_guest *guest)
-{
-	return guest->state == EIPOIB_GUEST_HELD ||
-	       guest->state == EIPOIB_GUEST_FIXED;
 }
 
 /* The address is the guest's; the timer sends what waits, and joins its group. */
@@ -283,7 +191,7 @@ static void eipoib_guest_settle(struct eipoib_dev *dev,
 	eipoib_kick(dev);
 }
 
-static void eipoib_guest_hold(struct eipoib_dev *dev,
+void eipoib_guest_hold(struct eipoib_dev *dev,
 			      struct eipoib_guest *guest)
 {
 	if (guest->state < EIPOIB_GUEST_HELD) {
@@ -304,7 +212,7 @@ static void eipoib_guest_defend(struct eipoib_dev *dev,
 }
 
 /* The guest has answered. */
-static void eipoib_guest_keeps(struct eipoib_dev *dev,
+void eipoib_guest_keeps(struct eipoib_dev *dev,
 			       struct eipoib_guest *guest)
 {
 	if (memchr_inv(guest->contender, 0, sizeof(guest->contender)))
@@ -613,188 +521,6 @@ bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
 		eipoib_guest_refuse(dev, guest);
 	spin_unlock_bh(&dev->lock);
 	return contested;
-}
-
-/* ---- timer --------------------------------------------------------------- */
-
-static void eipoib_guest_question(struct eipoib_dev *dev,
-				  struct eipoib_guest *guest,
-				  struct eipoib_batch *batch)
-{
-	bool v4 = eipoib_is_v4(&guest->ip);
-	u8 mac[ETH_ALEN];
-
-	guest->tries--;
-	guest->next = jiffies + EIPOIB_GUEST_RETRY;
-	u64_to_ether_addr(guest->mac, mac);
-	if (guest->state == EIPOIB_GUEST_CLAIMED && v4)
-		eipoib_arp_ask_fabric(dev, 0, eipoib_to_v4(&guest->ip), batch);
-	else if (guest->state == EIPOIB_GUEST_CLAIMED)
-		eipoib_nd_ask_fabric(dev, &in6addr_any, &guest->ip, batch);
-	else if (v4)
-		eipoib_arp_ask_guest(dev, eipoib_to_v4(&guest->ip), mac, batch);
-	else
-		eipoib_nd_ask_guest(dev, &guest->ip, mac, batch);
-}
-
-/* A guest is now behind a peer: other guests are told. */
-static void eipoib_guest_left(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest,
-			      struct eipoib_batch *batch)
-{
-	u8 lladdr[INFINIBAND_ALEN];
-	struct in6_addr ip = guest->ip;
-	bool router = guest->router;
-
-	memcpy(lladdr, guest->contender, INFINIBAND_ALEN);
-	eipoib_guest_remove(dev, guest);
-	eipoib_peer_moved(dev, &ip, lladdr);
-	if (eipoib_is_v4(&ip))
-		eipoib_arp_tell_guests(dev, eipoib_to_v4(&ip), batch);
-	else
-		eipoib_nd_tell_guests(dev, &ip, router, batch);
-}
-
-/*
- * The guest does not answer.  One whose address nobody claims keeps it for now:
- * a virtual machine may have been stopped for a moment.
- */
-static void eipoib_guest_mute(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest,
-			      struct eipoib_batch *batch)
-{
-	if (guest->rival) {
-		WRITE_ONCE(guest->mac, guest->rival);
-		eipoib_guest_hold(dev, guest);
-		WRITE_ONCE(guest->heard, jiffies);
-		guest->announce = 1;
-	} else if (memchr_inv(guest->contender, 0, INFINIBAND_ALEN)) {
-		eipoib_guest_left(dev, guest, batch);
-	} else if (time_after(jiffies, READ_ONCE(guest->heard) +
-			      EIPOIB_GUEST_AGE)) {
-		eipoib_guest_remove(dev, guest);
-	} else {
-		guest->silent = jiffies;
-		eipoib_guest_hold(dev, guest);
-	}
-}
-
-/* Nobody has answered. */
-static void eipoib_guest_silence(struct eipoib_dev *dev,
-				 struct eipoib_guest *guest,
-				 struct eipoib_batch *batch)
-{
-	switch (guest->state) {
-	case EIPOIB_GUEST_CLAIMED:
-		eipoib_guest_hold(dev, guest);
-		break;
-	case EIPOIB_GUEST_ASKED:
-		eipoib_guest_mute(dev, guest, batch);
-		break;
-	default:
-		eipoib_guest_remove(dev, guest);
-		break;
-	}
-}
-
-static void eipoib_guest_tick(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest,
-			      struct eipoib_batch *batch)
-{
-	unsigned long heard = READ_ONCE(guest->heard);
-
-	if (eipoib_guest_settled(guest)) {
-		if (!guest->grouped)
-			guest->grouped = eipoib_group_get(dev, &guest->ip);
-		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
-			eipoib_guest_doubt(dev, guest);
-		return;
-	}
-	/* Data is an answer, too. */
-	if (guest->state == EIPOIB_GUEST_ASKED &&
-	    time_after(heard, guest->asked))
-		eipoib_guest_keeps(dev, guest);
-	else if (time_before(jiffies, guest->next))
-		return;
-	else if (guest->tries)
-		eipoib_guest_question(dev, guest, batch);
-	else
-		eipoib_guest_silence(dev, guest, batch);
-}
-
-static void eipoib_guest_announce(struct eipoib_dev *dev,
-				  struct eipoib_guest *guest,
-				  struct eipoib_batch *batch)
-{
-	guest->announce--;
-	guest->announced = jiffies;
-	if (eipoib_is_v4(&guest->ip))
-		eipoib_arp_announce(dev, eipoib_to_v4(&guest->ip), batch);
-	else
-		eipoib_nd_announce(dev, &guest->ip, guest->router, batch);
-}
-
-static bool eipoib_guest_announces(const struct eipoib_guest *guest)
-{
-	return guest->announce && time_after(jiffies, guest->announced + HZ);
-}
-
-/**
- * eipoib_guests_tick - ask questions that are due, act on silence
- * @dev: interface
- * @batch: for questions and announcements
- * @frames: for frames whose source address has been granted
- */
-void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
-			struct sk_buff_head *frames)
-{
-	unsigned int announced = 0;
-	struct eipoib_guest *guest, *next;
-
-	lockdep_assert_held(&dev->lock);
-	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
-		eipoib_guest_tick(dev, guest, batch);
-	list_for_each_entry(guest, &dev->guest_list, list) {
-		if (!eipoib_guest_settled(guest))
-			continue;
-		if (announced < EIPOIB_GUEST_ANNOUNCED &&
-		    eipoib_guest_announces(guest)) {
-			eipoib_guest_announce(dev, guest, batch);
-			announced++;
-		}
-		eipoib_wait_take(dev, &guest->waiting, frames);
-	}
-}
-
-/* Is there a question to be asked, or an answer to be waited for? */
-bool eipoib_guests_busy(const struct eipoib_dev *dev)
-{
-	const struct eipoib_guest *guest;
-
-	lockdep_assert_held(&dev->lock);
-	list_for_each_entry(guest, &dev->guest_list, list)
-		if (!eipoib_guest_settled(guest) || guest->announce)
-			return true;
-	return false;
-}
-
-/**
- * eipoib_guests_moved - tell the fabric of a station's addresses
- * @dev: interface
- * @mac: station, NULL for all: the lower interface has another address
- */
-void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac)
-{
-	struct eipoib_guest *guest;
-
-	if (mac && !__ratelimit(&dev->moves))
-		return;
-	spin_lock_bh(&dev->lock);
-	list_for_each_entry(guest, &dev->guest_list, list)
-		if (!mac || guest->mac == ether_addr_to_u64(mac))
-			guest->announce = EIPOIB_GUEST_ANNOUNCES;
-	eipoib_kick(dev);
-	spin_unlock_bh(&dev->lock);
 }
 
 /* ---- addresses that guests are given ------------------------------------- */

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Questions about guests' addresses, and what becomes of those that nobody
+ * answers: by the timer
+ */
+#include "eipoib_arp.h"
+#include "eipoib_group.h"
+#include "eipoib_guest_state.h"
+#include "eipoib_nd.h"
+#include "eipoib_peer.h"
+
+#define EIPOIB_GUEST_RETRY	(HZ / 10)	/* between two questions */
+#define EIPOIB_GUEST_ANNOUNCES	2		/* of one guest, a second apart */
+#define EIPOIB_GUEST_ANNOUNCED	20		/* in one tick */
+
+/* Nobody is in doubt about the address. */
+static bool eipoib_guest_settled(const struct eipoib_guest *guest)
+{
+	return guest->state == EIPOIB_GUEST_HELD ||
+	       guest->state == EIPOIB_GUEST_FIXED;
+}
+
+static void eipoib_guest_question(struct eipoib_dev *dev,
+				  struct eipoib_guest *guest,
+				  struct eipoib_batch *batch)
+{
+	bool v4 = eipoib_is_v4(&guest->ip);
+	u8 mac[ETH_ALEN];
+
+	guest->tries--;
+	guest->next = jiffies + EIPOIB_GUEST_RETRY;
+	u64_to_ether_addr(guest->mac, mac);
+	if (guest->state == EIPOIB_GUEST_CLAIMED && v4)
+		eipoib_arp_ask_fabric(dev, 0, eipoib_to_v4(&guest->ip), batch);
+	else if (guest->state == EIPOIB_GUEST_CLAIMED)
+		eipoib_nd_ask_fabric(dev, &in6addr_any, &guest->ip, batch);
+	else if (v4)
+		eipoib_arp_ask_guest(dev, eipoib_to_v4(&guest->ip), mac, batch);
+	else
+		eipoib_nd_ask_guest(dev, &guest->ip, mac, batch);
+}
+
+/* A guest is now behind a peer: other guests are told. */
+static void eipoib_guest_left(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	u8 lladdr[INFINIBAND_ALEN];
+	struct in6_addr ip = guest->ip;
+	bool router = guest->router;
+
+	memcpy(lladdr, guest->contender, INFINIBAND_ALEN);
+	eipoib_guest_remove(dev, guest);
+	eipoib_peer_moved(dev, &ip, lladdr);
+	if (eipoib_is_v4(&ip))
+		eipoib_arp_tell_guests(dev, eipoib_to_v4(&ip), batch);
+	else
+		eipoib_nd_tell_guests(dev, &ip, router, batch);
+}
+
+/*
+ * The guest does not answer.  One whose address nobody claims keeps it for now:
+ * a virtual machine may have been stopped for a moment.
+ */
+static void eipoib_guest_mute(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	if (guest->rival) {
+		WRITE_ONCE(guest->mac, guest->rival);
+		eipoib_guest_hold(dev, guest);
+		WRITE_ONCE(guest->heard, jiffies);
+		guest->announce = 1;
+	} else if (memchr_inv(guest->contender, 0, INFINIBAND_ALEN)) {
+		eipoib_guest_left(dev, guest, batch);
+	} else if (time_after(jiffies, READ_ONCE(guest->heard) +
+			      EIPOIB_GUEST_AGE)) {
+		eipoib_guest_remove(dev, guest);
+	} else {
+		guest->silent = jiffies;
+		eipoib_guest_hold(dev, guest);
+	}
+}
+
+/* Nobody has answered. */
+static void eipoib_guest_silence(struct eipoib_dev *dev,
+				 struct eipoib_guest *guest,
+				 struct eipoib_batch *batch)
+{
+	switch (guest->state) {
+	case EIPOIB_GUEST_CLAIMED:
+		eipoib_guest_hold(dev, guest);
+		break;
+	case EIPOIB_GUEST_ASKED:
+		eipoib_guest_mute(dev, guest, batch);
+		break;
+	default:
+		eipoib_guest_remove(dev, guest);
+		break;
+	}
+}
+
+static void eipoib_guest_tick(struct eipoib_dev *dev,
+			      struct eipoib_guest *guest,
+			      struct eipoib_batch *batch)
+{
+	unsigned long heard = READ_ONCE(guest->heard);
+
+	if (eipoib_guest_settled(guest)) {
+		if (!guest->grouped)
+			guest->grouped = eipoib_group_get(dev, &guest->ip);
+		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
+			eipoib_guest_doubt(dev, guest);
+		return;
+	}
+	/* Data is an answer, too. */
+	if (guest->state == EIPOIB_GUEST_ASKED &&
+	    time_after(heard, guest->asked))
+		eipoib_guest_keeps(dev, guest);
+	else if (time_before(jiffies, guest->next))
+		return;
+	else if (guest->tries)
+		eipoib_guest_question(dev, guest, batch);
+	else
+		eipoib_guest_silence(dev, guest, batch);
+}
+
+static void eipoib_guest_announce(struct eipoib_dev *dev,
+				  struct eipoib_guest *guest,
+				  struct eipoib_batch *batch)
+{
+	guest->announce--;
+	guest->announced = jiffies;
+	if (eipoib_is_v4(&guest->ip))
+		eipoib_arp_announce(dev, eipoib_to_v4(&guest->ip), batch);
+	else
+		eipoib_nd_announce(dev, &guest->ip, guest->router, batch);
+}
+
+static bool eipoib_guest_announces(const struct eipoib_guest *guest)
+{
+	return guest->announce && time_after(jiffies, guest->announced + HZ);
+}
+
+/**
+ * eipoib_guests_tick - ask questions that are due, act on silence
+ * @dev: interface
+ * @batch: for questions and announcements
+ * @frames: for frames whose source address has been granted
+ */
+void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
+			struct sk_buff_head *frames)
+{
+	unsigned int announced = 0;
+	struct eipoib_guest *guest, *next;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
+		eipoib_guest_tick(dev, guest, batch);
+	list_for_each_entry(guest, &dev->guest_list, list) {
+		if (!eipoib_guest_settled(guest))
+			continue;
+		if (announced < EIPOIB_GUEST_ANNOUNCED &&
+		    eipoib_guest_announces(guest)) {
+			eipoib_guest_announce(dev, guest, batch);
+			announced++;
+		}
+		eipoib_wait_take(dev, &guest->waiting, frames);
+	}
+}
+
+/* Is there a question to be asked, or an answer to be waited for? */
+bool eipoib_guests_busy(const struct eipoib_dev *dev)
+{
+	const struct eipoib_guest *guest;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (!eipoib_guest_settled(guest) || guest->announce)
+			return true;
+	return false;
+}
+
+/**
+ * eipoib_guests_moved - tell the fabric of a station's addresses
+ * @dev: interface
+ * @mac: station, NULL for all: the lower interface has another address
+ */
+void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac)
+{
+	struct eipoib_guest *guest;
+
+	if (mac && !__ratelimit(&dev->moves))
+		return;
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (!mac || guest->mac == ether_addr_to_u64(mac))
+			guest->announce = EIPOIB_GUEST_ANNOUNCES;
+	eipoib_kick(dev);
+	spin_unlock_bh(&dev->lock);
+}
