@@ -109,6 +109,7 @@ struct eipoib_lease {
  * @kicked: the timer runs soon, @lock
  * @joins: held while groups are joined and left
  * @away: the lower interface is on its way to another namespace, @joins
+ * @searches: limits questions where a guest is that does not answer
  * @moves: limits announcements that guests ask for
  * @counts: what was dropped and translated
  * @egress: hook for what the host sends through @lower
@@ -151,6 +152,7 @@ struct eipoib_dev {
 	bool kicked;
 	struct mutex joins;	/* memberships of the lower interface */
 	bool away;
+	struct ratelimit_state searches;
 	struct ratelimit_state moves;
 	struct eipoib_counts __percpu *counts;
 	struct nf_hook_ops egress;
@@ -180,6 +182,13 @@ static inline void eipoib_kick(struct eipoib_dev *dev)
 		return;
 	dev->kicked = true;
 	mod_delayed_work(eipoib_wq, &dev->work, EIPOIB_TICK_MIN);
+}
+
+/* So many per second, without a word if there are more. */
+static inline void eipoib_limit(struct ratelimit_state *limit, int num)
+{
+	ratelimit_state_init(limit, HZ, num);
+	ratelimit_set_flags(limit, RATELIMIT_MSG_ON_RELEASE);
 }
 
 static inline void eipoib_count(struct eipoib_dev *dev, enum eipoib_count which)

@@ -8,7 +8,6 @@
  * asked by the timer, eipoib_guests_tick(), which is also what grants, moves and
  * removes addresses.
  */
-
 #include "eipoib_group.h"
 #include "eipoib_guest_state.h"
 #include "eipoib_msg.h"
@@ -35,8 +34,7 @@ static const struct rhashtable_params eipoib_guest_params = {
 int eipoib_guests_init(struct eipoib_dev *dev)
 {
 	INIT_LIST_HEAD(&dev->guest_list);
-	ratelimit_state_init(&dev->claims, HZ, 1000);
-	ratelimit_set_flags(&dev->claims, RATELIMIT_MSG_ON_RELEASE);
+	eipoib_limit(&dev->claims, 1000);
 	return rhashtable_init(&dev->guests, &eipoib_guest_params);
 }
 
@@ -165,8 +163,9 @@ static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
 {
 	eipoib_guest_become(dev, guest, state);
 	guest->tries = EIPOIB_GUEST_TRIES;
+	guest->search = false;
 	guest->next = jiffies;
-	guest->asked = jiffies;
+	WRITE_ONCE(guest->asked, jiffies);
 	eipoib_kick(dev);
 }
 
@@ -437,24 +436,6 @@ void eipoib_guest_router(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 /* ---- look-ups, and what the fabric says ---------------------------------- */
 
-/**
- * eipoib_guest_mac - the station that has an address
- * @dev: interface
- * @ip: address
- * @mac: result
- * Return: false if no guest holds it.  Under RCU.
- */
-bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
-		      u8 *mac)
-{
-	struct eipoib_guest *guest = eipoib_guest_find(dev, ip);
-
-	if (!guest || !eipoib_guest_holds(guest))
-		return false;
-	u64_to_ether_addr(READ_ONCE(guest->mac), mac);
-	return true;
-}
-
 /* Does a guest hold the address?  Under RCU. */
 bool eipoib_guest_is(struct eipoib_dev *dev, const struct in6_addr *ip)
 {
@@ -470,9 +451,64 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
 
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
-	if (guest)
+	if (guest) {
 		eipoib_guest_doubt(dev, guest);
+		/* It may be the guest, somewhere else. */
+		guest->search = false;
+	}
 	spin_unlock_bh(&dev->lock);
+}
+
+/*
+ * Was nothing heard of a guest for a while?  It may be somewhere else by now.
+ * While it does not answer it is asked after pauses that double.
+ */
+static bool eipoib_guest_missed(const struct eipoib_guest *guest)
+{
+	unsigned long heard = READ_ONCE(guest->heard);
+	unsigned long asked = READ_ONCE(guest->asked);
+	long pause = max_t(long, 3 * EIPOIB_GUEST_MISSED, asked - heard);
+
+	return READ_ONCE(guest->state) == EIPOIB_GUEST_HELD &&
+	       time_after(jiffies, heard + EIPOIB_GUEST_MISSED) &&
+	       time_after(jiffies, asked + pause);
+}
+
+/* Is a guest that something is sent to still there?  Rare. */
+static noinline void eipoib_guest_miss(struct eipoib_dev *dev,
+				       const struct in6_addr *ip)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest && eipoib_guest_missed(guest)) {
+		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_ASKED);
+		guest->search = true;
+	}
+	spin_unlock_bh(&dev->lock);
+}
+
+/**
+ * eipoib_guest_mac - the station that has an address, for what is sent to it
+ * @dev: interface
+ * @ip: address
+ * @mac: result
+ * Return: false if no guest holds it.  Under RCU.
+ */
+bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      u8 *mac)
+{
+	struct eipoib_guest *guest = eipoib_guest_find(dev, ip);
+
+	if (!guest || !eipoib_guest_holds(guest))
+		return false;
+	if (unlikely(time_after(jiffies, READ_ONCE(guest->heard) +
+				EIPOIB_GUEST_MISSED)) &&
+	    eipoib_guest_missed(guest))
+		eipoib_guest_miss(dev, ip);
+	u64_to_ether_addr(READ_ONCE(guest->mac), mac);
+	return true;
 }
 
 /*
@@ -489,13 +525,14 @@ static bool eipoib_guest_contend(struct eipoib_dev *dev,
 		return true;
 	}
 	if (!READ_ONCE(dev->guard) ||
-	    time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY) ||
+	    (time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY) &&
+	     time_before(READ_ONCE(guest->heard), guest->silent)) ||
 	    time_before(jiffies, guest->granted + EIPOIB_GUEST_EARLY)) {
 		eipoib_guest_remove(dev, guest);
 		return false;
 	}
 	eipoib_guest_doubt(dev, guest);
-	if (lladdr)
+	if (lladdr && guest->state == EIPOIB_GUEST_ASKED)
 		memcpy(guest->contender, lladdr, INFINIBAND_ALEN);
 	return true;
 }

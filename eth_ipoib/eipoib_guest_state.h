@@ -8,6 +8,7 @@
 #include "eipoib_guest.h"
 
 #define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
+#define EIPOIB_GUEST_MISSED	(2 * HZ)	/* the same, of one that is sent to */
 #define EIPOIB_GUEST_TRIES	3
 #define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
 #define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
@@ -54,6 +55,8 @@ static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
  * @announce: how often the fabric is to be told
  * @router: it says that it is one, by neighbour discovery
  * @grouped: its solicited-node group is used
+ * @search: it is asked because something was sent to it; if it does not answer,
+ *	the fabric is asked, too
  * @next: when the next question is due, jiffies
  * @asked: when the first one was asked, jiffies
  * @heard: when the guest was last heard of, jiffies
@@ -77,6 +80,7 @@ struct eipoib_guest {
 	u8 announce;
 	bool router;
 	bool grouped;
+	bool search;
 	unsigned long next;
 	unsigned long asked;
 	unsigned long heard;

@@ -24,20 +24,33 @@ static void eipoib_guest_question(struct eipoib_dev *dev,
 				  struct eipoib_guest *guest,
 				  struct eipoib_batch *batch)
 {
-	bool v4 = eipoib_is_v4(&guest->ip);
 	u8 mac[ETH_ALEN];
 
 	guest->tries--;
 	guest->next = jiffies + EIPOIB_GUEST_RETRY;
 	u64_to_ether_addr(guest->mac, mac);
-	if (guest->state == EIPOIB_GUEST_CLAIMED && v4)
-		eipoib_arp_ask_fabric(dev, 0, eipoib_to_v4(&guest->ip), batch);
-	else if (guest->state == EIPOIB_GUEST_CLAIMED)
-		eipoib_nd_ask_fabric(dev, &in6addr_any, &guest->ip, batch);
-	else if (v4)
+	if (guest->state == EIPOIB_GUEST_CLAIMED)
+		eipoib_peer_search(dev, &in6addr_any, &guest->ip, batch);
+	else if (eipoib_is_v4(&guest->ip))
 		eipoib_arp_ask_guest(dev, eipoib_to_v4(&guest->ip), mac, batch);
 	else
 		eipoib_nd_ask_guest(dev, &guest->ip, mac, batch);
+}
+
+/*
+ * Where is a guest that does not answer?  This host asks in its own name: in
+ * nobody's name, the guest would take it for another one that wants its address.
+ */
+static void eipoib_guest_search(struct eipoib_dev *dev,
+				const struct eipoib_guest *guest,
+				struct eipoib_batch *batch)
+{
+	struct in6_addr from;
+
+	if (!__ratelimit(&dev->searches))
+		return;
+	eipoib_host_from(dev, &guest->ip, &from);
+	eipoib_peer_search(dev, &from, &guest->ip, batch);
 }
 
 /* A guest is now behind a peer: other guests are told. */
@@ -59,8 +72,9 @@ static void eipoib_guest_left(struct eipoib_dev *dev,
 }
 
 /*
- * The guest does not answer.  One whose address nobody claims keeps it for now:
- * a virtual machine may have been stopped for a moment.
+ * The guest does not answer.  One whose address nobody claims keeps it for now: a
+ * virtual machine may have been stopped for a moment.  If it was moved and has
+ * not said so, its answer to a question is what another host hears of it.
  */
 static void eipoib_guest_mute(struct eipoib_dev *dev,
 			      struct eipoib_guest *guest,
@@ -79,6 +93,8 @@ static void eipoib_guest_mute(struct eipoib_dev *dev,
 	} else {
 		guest->silent = jiffies;
 		eipoib_guest_hold(dev, guest);
+		if (guest->search)
+			eipoib_guest_search(dev, guest, batch);
 	}
 }
 

@@ -119,12 +119,10 @@ static int eipoib_init(struct net_device *ndev)
 	INIT_DELAYED_WORK(&dev->work, eipoib_tick);
 	INIT_LIST_HEAD(&dev->group_list);
 	eipoib_prefixes_init(dev);
-	ratelimit_state_init(&dev->errors, HZ, 100);
-	ratelimit_set_flags(&dev->errors, RATELIMIT_MSG_ON_RELEASE);
-	ratelimit_state_init(&dev->moves, HZ, 10);
-	ratelimit_state_init(&dev->reports, HZ, 100);
-	ratelimit_set_flags(&dev->reports, RATELIMIT_MSG_ON_RELEASE);
-	ratelimit_set_flags(&dev->moves, RATELIMIT_MSG_ON_RELEASE);
+	eipoib_limit(&dev->errors, 100);
+	eipoib_limit(&dev->searches, 100);
+	eipoib_limit(&dev->moves, 10);
+	eipoib_limit(&dev->reports, 100);
 	eipoib_mac_fill(dev->asker, EIPOIB_MAC_ASKER,
 			get_unaligned((const __be32 *)(ndev->dev_addr + 2)));
 	ndev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);

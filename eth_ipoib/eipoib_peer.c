@@ -84,8 +84,7 @@ int eipoib_peers_init(struct eipoib_dev *dev)
 	INIT_LIST_HEAD(&dev->peer_list);
 	for (i = 0; i < ARRAY_SIZE(dev->peer_macs); i++)
 		INIT_HLIST_HEAD(&dev->peer_macs[i]);
-	ratelimit_state_init(&dev->asks, HZ, 1000);
-	ratelimit_set_flags(&dev->asks, RATELIMIT_MSG_ON_RELEASE);
+	eipoib_limit(&dev->asks, 1000);
 	return rhashtable_init(&dev->peers, &eipoib_peer_params);
 }
 
@@ -359,6 +358,23 @@ void eipoib_peer_forget(struct eipoib_dev *dev, const struct in6_addr *ip)
 		eipoib_peer_remove(dev, peer);
 }
 
+/**
+ * eipoib_peer_search - ask the fabric who has an address
+ * @dev: interface
+ * @from: a guest's address of the same family, or the unspecified address
+ * @ip: address
+ * @batch: where the request goes
+ */
+void eipoib_peer_search(struct eipoib_dev *dev, const struct in6_addr *from,
+			const struct in6_addr *ip, struct eipoib_batch *batch)
+{
+	if (eipoib_is_v4(ip))
+		eipoib_arp_ask_fabric(dev, eipoib_to_v4(from), eipoib_to_v4(ip),
+				      batch);
+	else
+		eipoib_nd_ask_fabric(dev, from, ip, batch);
+}
+
 /* Ask the fabric for a peer's address, for the guest that sends to it. */
 static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
 			    struct eipoib_batch *batch)
@@ -367,11 +383,7 @@ static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
 			  EIPOIB_PEER_STATUS_ASKED);
 	peer->asked = jiffies;
 	peer->tries++;
-	if (eipoib_is_v4(&peer->ip))
-		eipoib_arp_ask_fabric(dev, eipoib_to_v4(&peer->from),
-				      eipoib_to_v4(&peer->ip), batch);
-	else
-		eipoib_nd_ask_fabric(dev, &peer->from, &peer->ip, batch);
+	eipoib_peer_search(dev, &peer->from, &peer->ip, batch);
 }
 
 /**

@@ -24,6 +24,8 @@ void eipoib_peer_learn(struct eipoib_dev *dev, const struct in6_addr *ip,
 void eipoib_peer_moved(struct eipoib_dev *dev, const struct in6_addr *ip,
 		       const u8 *lladdr);
 void eipoib_peer_forget(struct eipoib_dev *dev, const struct in6_addr *ip);
+void eipoib_peer_search(struct eipoib_dev *dev, const struct in6_addr *from,
+			const struct in6_addr *ip, struct eipoib_batch *batch);
 void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      const struct in6_addr *from, struct sk_buff *skb);
 void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch);

@@ -45,6 +45,37 @@ bool eipoib_host_has(struct eipoib_dev *dev, const struct in6_addr *ip)
 	return found;
 }
 
+/**
+ * eipoib_host_from - an address of this host to ask the fabric from
+ * @dev: interface
+ * @ip: address that is asked for
+ * @from: result, of the same family; unspecified if there is none
+ *
+ * In IPv4 one of the lower interface that is in the same subnet; in IPv6 the
+ * link-local one that it has by default (RFC 4391 section 8).
+ */
+void eipoib_host_from(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      struct in6_addr *from)
+{
+	struct in_device *in_dev;
+	struct in_ifaddr *ifa;
+
+	if (!eipoib_is_v4(ip)) {
+		ipv6_addr_set(from, htonl(0xfe800000), 0, 0, 0);
+		memcpy(from->s6_addr + 8, dev->lower->dev_addr + 12, 8);
+		from->s6_addr[8] |= 2;
+		return;
+	}
+	*from = eipoib_v4(0);
+	rcu_read_lock();
+	in_dev = __in_dev_get_rcu(dev->lower);
+	if (in_dev)
+		in_dev_for_each_ifa_rcu(ifa, in_dev)
+			if (inet_ifa_match(eipoib_to_v4(ip), ifa))
+				*from = eipoib_v4(ifa->ifa_local);
+	rcu_read_unlock();
+}
+
 /* The interface of this host that has an address, NULL if none has.  Under RCU. */
 const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 					 const struct in6_addr *ip)

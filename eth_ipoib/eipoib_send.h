@@ -31,6 +31,8 @@ void eipoib_batch_send(struct eipoib_dev *dev, struct eipoib_batch *batch);
 
 bool eipoib_sends(const struct sk_buff *skb);
 bool eipoib_host_has(struct eipoib_dev *dev, const struct in6_addr *ip);
+void eipoib_host_from(struct eipoib_dev *dev, const struct in6_addr *ip,
+		      struct in6_addr *from);
 const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 					 const struct in6_addr *ip);
 bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,

@@ -215,8 +215,13 @@ static bool eipoib_tx_arp_ok(struct eipoib_from *f, struct eipoib_arp *arp)
 		consume_skb(f->skb);
 		return false;
 	}
-	return !arp->sip ||
-	       eipoib_tx_verdict(dev, f->skb,
+	if (!arp->sip) {
+		/* A guest that looks for duplicates of its own address is there. */
+		ip = eipoib_v4(arp->tip);
+		eipoib_guest_answers(dev, &ip, arp->sha);
+		return true;
+	}
+	return eipoib_tx_verdict(dev, f->skb,
 				 eipoib_guest_claim(dev, &ip, arp->sha,
 						    f->skb));
 }

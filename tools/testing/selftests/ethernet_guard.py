@@ -3,11 +3,15 @@
 
 import time
 
-from lib import (Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_le,
-                 ksft_lt, ksft_true, ping, ping_ok, slow, wait_until)
+from lib import (Flood, Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_false, ksft_ge,
+                 ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, ping, ping_ok, slow,
+                 timeout, wait_until)
 from lib.ethernet import Ethernet, lladdr, peer_mac, reach, resolved
+from lib.netns import ROOT
+from lib.users import name_of
+from ethernet_stack import dad_fails, duplicate
 
-BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 90}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 150}
 
 
 def silent(guest, address):
@@ -121,6 +125,58 @@ def test_moves_at_once():
         reach(pair.a, guest)
         reach(pair.b, guest)
     stream.finish()
+
+
+@timeout(150)
+def test_moves_silently():
+    """One that says nothing and only receives: it is looked for, its stream goes on."""
+    pair = ends()
+    third = name_of(2)
+    ip(f"addr add 10.0.0.3/24 dev {third}")
+    defer(ip, f"addr del 10.0.0.3/24 dev {third}", fail=False)
+    ip(f"link set {third} up")
+    hosts = Ethernet(pair.a), Ethernet(pair.b)
+    guest = hosts[0].guest(114)
+    reach(guest, pair.b)
+    streams = (Stream(None, guest, rate=1 << 20, src_ns=ROOT),
+               Stream(pair.b, guest, rate=1 << 20))
+    for number in (1, 0):
+        for stream in streams:
+            stream.wait_progress()
+        guest.move(hosts[number])
+        begin = time.monotonic()
+        for stream in streams:
+            stream.wait_progress(limit=30)
+        ksft_pr(f"stood still for {time.monotonic() - begin:.1f} s")
+        ksft_lt(time.monotonic() - begin, slow(20))
+    for stream in streams:
+        stream.finish()
+
+
+@timeout(150)
+def test_moves_cold():
+    """
+    One is shut down and comes up on another host, under traffic to it: it looks for
+    duplicates of its addresses there, and its former host is none.
+    """
+    pair = ends()
+    hosts = Ethernet(pair.a), Ethernet(pair.b)
+    for number in (115, 116, 117):
+        guest = hosts[0].guest(number)
+        reach(guest, pair.b)
+        with Flood(pair.b, guest.v4, gap=0.05), Flood(pair.b, guest.v6, gap=0.05):
+            ip(f"link set {guest.ifname} down", ns=guest.ns)
+            ip(f"addr flush dev {guest.ifname}", ns=guest.ns)
+            # The former host asks it for its address before, and meanwhile.
+            hold((number - 115) * 1.3)
+            guest.move(hosts[1])
+            ip(f"link set {guest.ifname} up", ns=guest.ns)
+            ksft_false(duplicate(guest.ns, guest.ifname, guest.v4), guest.v4)
+            ksft_false(dad_fails(guest.ns, guest.ifname, guest.v6), guest.v6)
+        ip(f"addr add {guest.v4}/24 dev {guest.ifname}", ns=guest.ns)
+        ip(f"addr add {guest.v6}/64 dev {guest.ifname} nodad", ns=guest.ns)
+        for address in (pair.b.v4, pair.b.v6):
+            wait_until(lambda a=address, g=guest: ping(g.ns, a, limit=1), 15, "an answer")
 
 
 def test_loop():

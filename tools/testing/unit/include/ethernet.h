@@ -188,6 +188,8 @@ struct net_device {
 #define u64_stats_inc(count)		((count)->v++)
 #define mod_delayed_work(wq, work, delay) ((void)(work))
 #define __ratelimit(state)		((void)(state), true)
+#define ratelimit_state_init(state, interval, burst) ((void)(state))
+#define ratelimit_set_flags(state, flags) ((void)(state))
 
 int dev_mc_add(struct net_device *dev, const u8 *addr);
 int dev_mc_del(struct net_device *dev, const u8 *addr);
