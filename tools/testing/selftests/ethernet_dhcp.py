@@ -137,7 +137,9 @@ def managers(name, kind, pool, server):
     leased(name, pool, server)
     stop.exec()
     running()
-    cmd(["nmcli", "device", "set", name, "managed", "yes"], timeout=slow(30))
+    wait_until(lambda: cmd(["nmcli", "device", "set", name, "managed", "yes"],
+                           timeout=slow(30), fail=False).ret == 0, 30,
+               f"NetworkManager, which sees {name}")
     up(profile("dhcp", name, "ipv4.method", "auto", "ipv6.method", "disabled",
                kind=kind))
     leased(name, pool, server)

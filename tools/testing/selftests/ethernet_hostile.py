@@ -17,7 +17,7 @@ from lib.genl import ethernet
 from ethernet_netlink import give, listed
 from offload_traffic import SOL_UDP, UDP_SEGMENT
 
-BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 150}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 190}
 
 BROADCAST = b"\xff" * 6
 ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86dd

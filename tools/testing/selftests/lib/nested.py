@@ -65,12 +65,16 @@ class Shell:
         self.talk, self.console, self.commands = talk, console, 0
         self.v4, self.v6 = v4, v6
 
-    def boot(self, mtu=None):
-        """Wait until it runs, and give it its addresses."""
+    def hear(self, end, limit):
+        """What it says until a line that @end tells by."""
         try:
-            self.talk.until(lambda line: line == "ready", BOOT)
+            return self.talk.until(end, limit)
         except Failed as error:
             raise Failed(f"{error}\n{read(self.console)[-2000:]}") from error
+
+    def boot(self, mtu=None):
+        """Wait until it runs, and give it its addresses."""
+        self.hear(lambda line: line == "ready", BOOT)
         if mtu:
             self.run(f"ip link set eth0 mtu {mtu}")
         self.run("ip link set eth0 up")
@@ -95,7 +99,7 @@ class Shell:
 
     def end(self, number, limit=30, fail=True):
         """What a command has said."""
-        said = self.talk.until(lambda line: line.startswith(f"{number} "), limit)
+        said = self.hear(lambda line: line.startswith(f"{number} "), limit)
         status = said.pop().split()[1]
         text = "\n".join(said).strip()
         if fail:
