@@ -53,20 +53,16 @@ struct eipoib_bootp {
 
 /* ---- messages ------------------------------------------------------------ */
 
-/*
- * Where a message of DHCP to @port begins; 0: the packet goes to another port,
- * -EBADMSG: to this one without a complete message, -ENOMEM: there is no memory
- * to read it.  Of fragments the first one has ports.
- */
-static int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
+/* As eipoib_dhcp_at(), of a datagram that is to @port, or not linear; rare. */
+static noinline int eipoib_dhcp_read(struct sk_buff *skb, unsigned int at,
+				     u16 port)
 {
-	const struct iphdr *ip = (const void *)skb->data;
-	unsigned int at = ip->ihl * 4 + sizeof(struct udphdr), len;
 	const struct eipoib_bootp *bootp;
 	const struct udphdr *udp;
+	const struct iphdr *ip;
+	unsigned int len;
 
-	if (ip->protocol != IPPROTO_UDP ||
-	    ip->frag_off & htons(IP_OFFSET) || skb->len < at)
+	if (skb->len < at)
 		return 0;
 	if (!pskb_may_pull(skb, at))
 		return -ENOMEM;
@@ -82,6 +78,27 @@ static int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
 		return -ENOMEM;
 	bootp = (const void *)(skb->data + at);
 	return bootp->cookie == htonl(EIPOIB_DHCP_COOKIE) ? at : -EBADMSG;
+}
+
+/*
+ * Where a message of DHCP to @port begins; 0: the packet goes to another port,
+ * -EBADMSG: to this one without a complete message, -ENOMEM: there is no memory
+ * to read it.  Of fragments the first one has ports.
+ */
+static __always_inline int eipoib_dhcp_at(struct sk_buff *skb, u16 port)
+{
+	const struct iphdr *ip = (const void *)skb->data;
+	const struct udphdr *udp;
+	unsigned int at;
+
+	if (ip->protocol != IPPROTO_UDP || ip->frag_off & htons(IP_OFFSET))
+		return 0;
+	at = ip->ihl * 4;
+	udp = (const void *)(skb->data + at);
+	at += sizeof(*udp);
+	if (likely(skb_headlen(skb) >= at) && likely(udp->dest != htons(port)))
+		return 0;
+	return eipoib_dhcp_read(skb, at, port);
 }
 
 /* An option, the end of options if there is none, NULL if they are malformed. */
@@ -392,26 +409,14 @@ static bool eipoib_dhcp_convert(struct eipoib_dev *dev, struct sk_buff *skb,
 	return true;
 }
 
-/**
- * eipoib_dhcp_request - make a guest's request one of InfiniBand
- * @dev: interface
- * @skb: packet of the guest, with a complete header of IPv4
- * @mac: its station
- *
- * With the guard on, what can't be read, or is in nobody's name that the station
- * may use, does not go to servers.
- * Return: the packet to be sent: @skb if it is no request, else one in its place;
- *	NULL if @skb was dropped
- */
-struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
-				    const u8 *mac)
+/* What goes to servers: see eipoib_dhcp_request().  Rare. */
+static noinline struct sk_buff *eipoib_dhcp_to_server(struct eipoib_dev *dev,
+						      struct sk_buff *skb,
+						      int at, const u8 *mac)
 {
-	int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_SERVER);
 	enum eipoib_count why = EIPOIB_C_REFUSED;
 	struct sk_buff *made;
 
-	if (likely(!at))
-		return skb;
 	if (at == -ENOMEM) {
 		why = EIPOIB_C_NOMEM;
 		goto drop;
@@ -436,6 +441,31 @@ struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
 drop:
 	eipoib_drop(dev, skb, why);
 	return NULL;
+}
+
+/**
+ * eipoib_dhcp_request - make a guest's request one of InfiniBand
+ * @dev: interface
+ * @skb: packet of the guest, with a complete header of IPv4
+ * @mac: its station
+ *
+ * With the guard on, what can't be read, or is in nobody's name that the station
+ * may use, does not go to servers.
+ * Return: the packet to be sent: @skb if it is no request, else one in its place;
+ *	NULL if @skb was dropped
+ */
+struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
+				    const u8 *mac)
+{
+	int at = eipoib_dhcp_at(skb, EIPOIB_DHCP_SERVER);
+
+	return likely(!at) ? skb : eipoib_dhcp_to_server(dev, skb, at, mac);
+}
+
+/* Is it a message to a client?  @skb: as for eipoib_dhcp_answer() */
+bool eipoib_dhcp_is_to_client(struct sk_buff *skb)
+{
+	return eipoib_dhcp_at(skb, EIPOIB_DHCP_CLIENT) > 0;
 }
 
 /**

@@ -10,6 +10,7 @@
 void eipoib_dhcp_flush(struct eipoib_dev *dev);
 struct sk_buff *eipoib_dhcp_request(struct eipoib_dev *dev, struct sk_buff *skb,
 				    const u8 *mac);
+bool eipoib_dhcp_is_to_client(struct sk_buff *skb);
 struct sk_buff *eipoib_dhcp_answer(struct eipoib_dev *dev, struct sk_buff *skb);
 
 #endif

@@ -100,10 +100,10 @@ static enum eipoib_way eipoib_rx_ip(struct eipoib_dev *dev, struct sk_buff *skb,
 }
 
 /*
- * An answer to a guest's DHCP; true: it was one, and the guest has it.  The host
- * gets what is for its own address, whatever transactions guests begin.
+ * A message of DHCP to a client; true: it was an answer to a guest, which has it.
+ * The host gets what is for its own address, whatever transactions guests begin.
  */
-static bool eipoib_rx_dhcp(struct eipoib_dev *dev, struct sk_buff *skb,
+static noinline bool eipoib_rx_dhcp(struct eipoib_dev *dev, struct sk_buff *skb,
 			   const struct in6_addr *from,
 			   const struct in6_addr *to, bool group)
 {
@@ -142,7 +142,8 @@ static enum eipoib_way eipoib_rx_ip4(struct eipoib_dev *dev,
 	if (group && ip->protocol == IPPROTO_IGMP &&
 	    eipoib_group_snoop4(dev, skb, NULL))
 		return EIPOIB_ON;
-	if (eipoib_rx_dhcp(dev, skb, &from, &to, group)) {
+	if (unlikely(eipoib_dhcp_is_to_client(skb)) &&
+	    eipoib_rx_dhcp(dev, skb, &from, &to, group)) {
 		if (group)
 			return EIPOIB_ON;
 		consume_skb(skb);

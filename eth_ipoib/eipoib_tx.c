@@ -455,7 +455,7 @@ void eipoib_tx(struct eipoib_dev *dev, struct sk_buff *skb)
 		return;
 	}
 	skb_reset_mac_header(skb);
-	skb_pull(skb, ETH_HLEN);
+	__skb_pull(skb, ETH_HLEN);
 	skb_reset_network_header(skb);
 	skb->protocol = proto;
 	if (skb->ip_summed == CHECKSUM_PARTIAL && !eipoib_tx_csum_fits(skb) &&

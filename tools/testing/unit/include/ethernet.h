@@ -163,6 +163,9 @@ struct delayed_work { };
 struct workqueue_struct { };
 struct nf_hook_ops { };
 struct u64_stats_sync { };
+#define noinline	__attribute__((__noinline__))
+#define __always_inline	inline __attribute__((__always_inline__))
+
 struct genl_family;
 struct netlink_ext_ack;
 struct netlink_callback;
