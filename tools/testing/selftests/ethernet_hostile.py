@@ -174,6 +174,8 @@ def test_malformed():
             IPV4, ipv4(s, "10.0.0.200", 17, bytes(8))))
     ksft_true({each["address"] for each in ethernet(host).get("guest-get")} <=
               known | {"10.0.0.77", "fd00::77"})
+    # Its frames tell the bridge where the peer is.
+    reach(pair.b, bad)
     unharmed(pair, bad, good)
 
 
