@@ -57,8 +57,7 @@ static void eipoib_guest_rest(struct eipoib_dev *dev,
 	guest->grouped = false;
 }
 
-void eipoib_guest_remove(struct eipoib_dev *dev,
-				struct eipoib_guest *guest)
+void eipoib_guest_remove(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	trace_eipoib_guest(dev, &guest->ip, guest->mac, guest->state,
 			   EIPOIB_TRACE_NONE);
@@ -146,9 +145,8 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 
 /* ---- states ------------------------------------------------------------- */
 
-void eipoib_guest_become(struct eipoib_dev *dev,
-				struct eipoib_guest *guest,
-				enum eipoib_guest_state state)
+void eipoib_guest_become(struct eipoib_dev *dev, struct eipoib_guest *guest,
+			 enum eipoib_guest_state state)
 {
 	lockdep_assert_held(&dev->lock);
 	if (guest->state != state)
@@ -170,8 +168,7 @@ static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
 }
 
 /* Ask whoever holds it, unless he has just answered. */
-void eipoib_guest_doubt(struct eipoib_dev *dev,
-			       struct eipoib_guest *guest)
+void eipoib_guest_doubt(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	if (guest->state == EIPOIB_GUEST_HELD &&
 	    time_after(jiffies, guest->asked + EIPOIB_GUEST_PAUSE))
@@ -190,8 +187,7 @@ static void eipoib_guest_settle(struct eipoib_dev *dev,
 	eipoib_kick(dev);
 }
 
-void eipoib_guest_hold(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest)
+void eipoib_guest_hold(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	if (guest->state < EIPOIB_GUEST_HELD) {
 		guest->announce = 1;
@@ -211,8 +207,7 @@ static void eipoib_guest_defend(struct eipoib_dev *dev,
 }
 
 /* The guest has answered. */
-void eipoib_guest_keeps(struct eipoib_dev *dev,
-			       struct eipoib_guest *guest)
+void eipoib_guest_keeps(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	if (memchr_inv(guest->contender, 0, sizeof(guest->contender)))
 		eipoib_guest_defend(dev, guest);
@@ -465,12 +460,14 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
  */
 static bool eipoib_guest_missed(const struct eipoib_guest *guest)
 {
-	unsigned long heard = READ_ONCE(guest->heard);
-	unsigned long asked = READ_ONCE(guest->asked);
-	long pause = max_t(long, 3 * EIPOIB_GUEST_MISSED, asked - heard);
+	unsigned long heard = READ_ONCE(guest->heard), asked;
+	long pause;
 
+	if (likely(time_before_eq(jiffies, heard + EIPOIB_GUEST_MISSED)))
+		return false;
+	asked = READ_ONCE(guest->asked);
+	pause = max_t(long, 3 * EIPOIB_GUEST_MISSED, asked - heard);
 	return READ_ONCE(guest->state) == EIPOIB_GUEST_HELD &&
-	       time_after(jiffies, heard + EIPOIB_GUEST_MISSED) &&
 	       time_after(jiffies, asked + pause);
 }
 
@@ -503,9 +500,7 @@ bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 	if (!guest || !eipoib_guest_holds(guest))
 		return false;
-	if (unlikely(time_after(jiffies, READ_ONCE(guest->heard) +
-				EIPOIB_GUEST_MISSED)) &&
-	    eipoib_guest_missed(guest))
+	if (unlikely(eipoib_guest_missed(guest)))
 		eipoib_guest_miss(dev, ip);
 	u64_to_ether_addr(READ_ONCE(guest->mac), mac);
 	return true;

@@ -361,7 +361,8 @@ void eipoib_peer_forget(struct eipoib_dev *dev, const struct in6_addr *ip)
 /**
  * eipoib_peer_search - ask the fabric who has an address
  * @dev: interface
- * @from: a guest's address of the same family, or the unspecified address
+ * @from: address of the same family that the answer goes to, a guest's or this
+ *	host's, or the unspecified address
  * @ip: address
  * @batch: where the request goes
  */

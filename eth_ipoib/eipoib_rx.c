@@ -104,8 +104,8 @@ static enum eipoib_way eipoib_rx_ip(struct eipoib_dev *dev, struct sk_buff *skb,
  * The host gets what is for its own address, whatever transactions guests begin.
  */
 static noinline bool eipoib_rx_dhcp(struct eipoib_dev *dev, struct sk_buff *skb,
-			   const struct in6_addr *from,
-			   const struct in6_addr *to, bool group)
+				    const struct in6_addr *from,
+				    const struct in6_addr *to, bool group)
 {
 	u8 dst[ETH_ALEN], src[ETH_ALEN];
 	struct sk_buff *answer;
