@@ -117,7 +117,7 @@ def test_relay():
     counted(host, "tx_refused", lambda: cmd(client, ns=space, timeout=slow(30),
                                             fail=False))
     give(host, ipaddress.ip_network("10.77.1.0/24"),
-         bytes.fromhex(relay.mac().replace(":", "")))
+         relay.octets())
     cmd(client, ns=space, timeout=slow(30))
     ip("route add default via 10.77.1.1", ns=space)
     ping_ok(space, pair.b.v4)

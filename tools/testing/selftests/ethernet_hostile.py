@@ -82,7 +82,7 @@ class Raw:
         self.sock = guest.ns.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self.sock.bind((guest.ifname, 0))
         defer(self.sock.close)
-        self.mac = bytes.fromhex(guest.mac().replace(":", ""))
+        self.mac = guest.octets()
 
     def send(self, data):
         try:
@@ -224,7 +224,7 @@ def test_identifiers():
     """With the guard on no request says that it is another station's."""
     pair, host, bad, good = setting((103, 104))
     raw, server = Raw(bad), Server(pair.b)
-    other = bytes.fromhex(good.mac().replace(":", ""))
+    other = good.octets()
     for options in (b"\x3d\7\1" + other + b"\xff",
                     # In two pieces, which a server joins
                     b"\x3d\1\1\x3d\6" + other + b"\xff",
@@ -278,7 +278,7 @@ def test_identifiers_elsewhere():
     """Nor does what is no plain request on Ethernet: servers would read it."""
     pair, host, bad, good = setting((103, 104))
     raw, server = Raw(bad), Server(pair.b)
-    other = bytes.fromhex(good.mac().replace(":", ""))
+    other = good.octets()
     identifier = b"\x3d\7\1" + other + b"\xff"
     plain = bootp(other, identifier)
     for each in (request(raw.mac, identifier, kind=32, length=0),
@@ -357,7 +357,7 @@ def test_checksums_elsewhere():
     """A checksum that is written later changes nothing that has been checked."""
     pair, host, bad, good = setting((103, 104))
     raw, server = Unfinished(bad), Server(pair.b)
-    other = bytes.fromhex(good.mac().replace(":", ""))
+    other = good.octets()
     sink = pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM)
     defer(sink.close)
     sink.bind(("", 9))

@@ -136,7 +136,7 @@ def test_given():
     owner, thief = host.guest(102), host.guest(103)
     for address in (owner.v4, owner.v6):
         give(host, ipaddress.ip_address(address),
-             bytes.fromhex(owner.mac().replace(":", "")))
+             owner.octets())
     reach(pair.b, owner)
     for _ in range(2):
         ksft_eq({address: each["status"] for address, each in
@@ -173,7 +173,7 @@ def test_given_on_fabric():
     host = Ethernet(pair.a)
     guest = host.guest(104)
     give(host, ipaddress.ip_address(guest.v4),
-         bytes.fromhex(guest.mac().replace(":", "")))
+         guest.octets())
     reach(pair.b, guest)
     ip(f"link set {guest.ifname} down", ns=guest.ns)
     ip(f"addr add {guest.v4}/24 dev {pair.b.ifname}", ns=pair.b.ns)
@@ -217,7 +217,7 @@ def test_prefix():
     defer(ip, f"-6 route del {networks[1]}", ns=pair.b.ns)
     for address in (pair.b.v4, pair.b.v6):
         ksft_eq(ping(space, address, count=2, limit=slow(0.5)), 0)
-    mac = bytes.fromhex(router.mac().replace(":", ""))
+    mac = router.octets()
     for network in networks:
         give(host, ipaddress.ip_network(network), mac)
     for address in (pair.b.v4, pair.b.v6):

@@ -110,7 +110,7 @@ def test_forwarded():
     host = Ethernet(pair.a)
     router = host.guest(21)
     reach(router, pair.b)
-    mac = bytes.fromhex(router.mac().replace(":", ""))
+    mac = router.octets()
     for network in ("10.77.0.0/24", "fd77::/64"):
         give(host, ipaddress.ip_network(network), mac)
     far = offload_traffic.Behind(Two(pair.b, router))

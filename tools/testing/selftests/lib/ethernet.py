@@ -165,6 +165,10 @@ class Guest:
     def mac(self):
         return read(self.ns.sys(f"class/net/{self.ifname}/address"))
 
+    def octets(self):
+        """Its MAC in bytes."""
+        return bytes.fromhex(self.mac().replace(":", ""))
+
     def neighbour(self, address):
         """The MAC it knows for an address; None if it knows none."""
         return lladdr(self, address)
