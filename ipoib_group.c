@@ -108,6 +108,7 @@ struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 	group->created = jiffies;
 	group->used = jiffies;
 	group->retry = jiffies;
+	group->solicited = ipoib_mgid_is_solicited(mgid);
 	INIT_LIST_HEAD(&group->todo);
 	INIT_LIST_HEAD(&group->attachment.entry);
 	__skb_queue_head_init(&group->waiting);
@@ -139,6 +140,22 @@ static struct ipoib_ah *ipoib_mcast_broadcast_ah(const struct ipoib_mcasts *m)
 	struct ipoib_mcast *group = rcu_dereference(m->broadcast);
 
 	return group ? rcu_dereference(group->ah) : NULL;
+}
+
+/*
+ * Does what is sent to the group go to the broadcast group for now?  (A group
+ * to which nothing is sent for half the range of jiffies looks as if it were
+ * new again; that does no harm.)
+ */
+static bool ipoib_mcast_by_broadcast(const struct ipoib_mcast *group,
+				     const struct ipoib_ah *ah)
+{
+	unsigned long settled;
+
+	if (likely(!group->solicited))
+		return !ah && READ_ONCE(group->fallback);
+	settled = READ_ONCE(group->settled);
+	return !settled || time_before(jiffies, settled);
 }
 
 /*
@@ -209,6 +226,10 @@ static noinline struct ipoib_ah *ipoib_mcast_defer(struct ipoib_dev *dev,
 		goto unlock;
 	/* It may have been joined since we looked: then nothing is to wait. */
 	ah = rcu_dereference_protected(group->ah, lockdep_is_held(&m->lock));
+	if (!ah && group->solicited) {
+		ah = ipoib_mcast_broadcast_ah(m);
+		ipoib_mcast_kick(m);
+	}
 	if (ah)
 		goto unlock;
 	m->fall_back |= group->fallback;
@@ -252,8 +273,8 @@ bool ipoib_mcast_lookup(struct ipoib_dev *dev, struct sk_buff *skb,
 		ah = rcu_dereference(group->ah);
 		if (group->sendonly)
 			ipoib_stamp(&group->used);
-		if (!ah && READ_ONCE(group->fallback))
-			ah = ipoib_mcast_broadcast_ah(m);
+		if (ipoib_mcast_by_broadcast(group, ah))
+			ah = ipoib_mcast_broadcast_ah(m) ?: ah;
 	}
 	if (unlikely(!ah))
 		ah = ipoib_mcast_defer(dev, skb, &mgid);

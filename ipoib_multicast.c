@@ -66,6 +66,9 @@ static void ipoib_mcast_move(struct ipoib_mcast *group,
 	trace_ipoib_mcast_state(group->dev, &group->mgid, group->sendonly,
 				group->state, to, status);
 	group->state = to;
+	/* Never 0 while it is joined. */
+	WRITE_ONCE(group->settled, to == IPOIB_MCAST_MEMBER ?
+				   (jiffies + IPOIB_MCAST_SETTLE) | 1 : 0);
 	if (ipoib_group_status(to) != was || group->gone)
 		ipoib_msg_notify(group->dev, IPOIB_CMD_GROUP_NTF,
 				 ipoib_mcast_fill, group);
@@ -581,7 +584,7 @@ static void ipoib_mcast_leave_all(struct ipoib_dev *dev)
 	}
 }
 
-/* Send the packets of refused send-only groups to the broadcast group. */
+/* Send what waits and may go to the broadcast group, which has been joined. */
 static void ipoib_mcast_fall_back(struct ipoib_dev *dev)
 {
 	struct ipoib_mcasts *m = dev->mcast;
@@ -593,7 +596,7 @@ static void ipoib_mcast_fall_back(struct ipoib_dev *dev)
 	spin_lock_bh(&m->lock);
 	m->fall_back = false;
 	list_for_each_entry(group, &m->list, entry)
-		if (group->fallback)
+		if (group->fallback || group->solicited)
 			skb_queue_splice_tail_init(&group->waiting, &send);
 	spin_unlock_bh(&m->lock);
 	while ((skb = __skb_dequeue(&send)))

@@ -27,6 +27,15 @@
 /* After so many failures in a row packets wait only while a join is in flight. */
 #define IPOIB_MCAST_GIVE_UP	4
 
+/*
+ * The SA answers a join before the SM has set up the switches.  A neighbour
+ * solicitation that is lost there is repeated by IPv6 after a second.  So until
+ * this long after a join, what is sent to a solicited-node group goes to the
+ * broadcast group, as ARP requests always do: long enough for the three
+ * solicitations of a resolution.
+ */
+#define IPOIB_MCAST_SETTLE	(3 * HZ)
+
 /**
  * struct ipoib_mcast - a multicast group
  * @node: in the table by MGID
@@ -39,6 +48,9 @@
  * @state: see enum ipoib_mcast_state
  * @gone: off the interface's list: about to be freed, and in no list of work
  * @sendonly: created by a packet, not by the stack's list
+ * @solicited: that of a solicited-node address
+ * @settled: jiffies from which the fabric is taken to carry it, 0 while it is
+ *	not joined; written under the lock
  * @attachment: to the QP that receives it
  * @seen: generation of the stack's list that it was last found in
  * @sa: ib_sa's handle; whoever sets it to NULL under the lock frees it
@@ -65,6 +77,8 @@ struct ipoib_mcast {
 	enum ipoib_mcast_state state;
 	bool gone;
 	bool sendonly;
+	bool solicited;
+	unsigned long settled;
 	struct ipoib_ud_group attachment;
 	u32 seen;
 	struct ib_sa_multicast *sa;
@@ -99,7 +113,7 @@ struct ipoib_mcast {
  * @incomplete: addresses of it were left out: look again later
  * @looked: when @work last looked at it, in jiffies
  * @leave: the port's GID changed: leave under the old one before joining
- * @fall_back: packets wait for groups that were refused
+ * @fall_back: packets may wait that can go to the broadcast group instead
  * @scan: @work is to scan all groups
  * @scan_due: it is to do so at @scan_at
  * @scan_at: in jiffies

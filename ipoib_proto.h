@@ -170,6 +170,23 @@ static inline void ipoib_addr_mgid(const u8 *addr, const u8 *broadcast,
 	put_unaligned_be16(pkey, &mgid->raw[4]);
 }
 
+/* The signature of IPv6's groups in an MGID, RFC 4391 section 4 */
+#define IPOIB_MGID_IPV6	0x601b
+
+/**
+ * ipoib_mgid_is_solicited - is it the group of a solicited-node address?
+ * @mgid: MGID of an IPv6 group
+ *
+ * RFC 4291 section 2.7.1: ff02::1:ff00:0/104, of which the MGID has the last
+ * 80 bits (RFC 4391 section 4).
+ */
+static inline bool ipoib_mgid_is_solicited(const union ib_gid *mgid)
+{
+	return get_unaligned_be16(&mgid->raw[2]) == IPOIB_MGID_IPV6 &&
+	       !get_unaligned_be32(&mgid->raw[6]) &&
+	       get_unaligned_be32(&mgid->raw[9]) == 0x1ff;
+}
+
 /* XOR of both halves of a 128-bit product. */
 static inline u64 ipoib_hash_mix(u64 a, u64 b)
 {

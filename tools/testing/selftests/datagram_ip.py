@@ -151,16 +151,12 @@ def test_probes_of_addresses():
     ksft_le(counter(pair.a, "path_queries") - before, 1, "queries")
 
 
+@fixed_in_ours("the only solicitation goes where the fabric carries nothing yet")
 def test_duplicate_address():
-    """Duplicate address detection finds a duplicate."""
+    """Duplicate address detection finds a duplicate by its first solicitation."""
     pair = ends()
     pair.b.ns.sysctl(f"net.ipv6.conf.{pair.b.ifname}.accept_dad", 1)
     defer(pair.b.ns.sysctl, f"net.ipv6.conf.{pair.b.ifname}.accept_dad", 0)
-    # The group has a second member now: the first solicitation may be sent
-    # before the SM has told the switch.
-    name = f"net.ipv6.conf.{pair.b.ifname}.dad_transmits"
-    defer(pair.b.ns.sysctl, name, pair.b.ns.sysctl(name))
-    pair.b.ns.sysctl(name, 4)
     ip(["addr", "add", f"{pair.a.v6}/64", "dev", pair.b.ifname], ns=pair.b.ns)
     defer(ip, ["addr", "del", f"{pair.a.v6}/64", "dev", pair.b.ifname],
           ns=pair.b.ns)

@@ -2,16 +2,19 @@
 """Multicast: memberships, delivery to members only, send-only groups."""
 
 import contextlib
+import ipaddress
+import random
 import re
 import socket
 import struct
 import threading
 
-from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric, hca,
-                 ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_in, ksft_le, ksft_lt,
-                 ksft_not_in, ksft_pr, ksft_true, mcast_receiver, mcast_sender, mgid_of,
-                 not_ud, now, ours_only, own_interfaces, ping_ok, port, read, sa_query,
-                 slow, tcp_transfer, timeout, wait_until, write)
+from lib import (Capture, Flood, UdpSink, any_ends, counted, defer, ends, fabric,
+                 fixed_in_ours, hca, hold, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge,
+                 ksft_in, ksft_le, ksft_lt, ksft_not_in, ksft_pr, ksft_true,
+                 mcast_receiver, mcast_sender, mgid_of, neigh_flush, not_ud, now,
+                 ours_only, own_interfaces, ping, ping_ok, port, read, sa_query, slow,
+                 tcp_transfer, timeout, wait_until, write)
 from lib.connected import counter
 from lib.ipoib import End, mgid_text
 from lib.sa import sa_members, sa_records
@@ -96,6 +99,59 @@ def test_first_groups():
         wait_until(lambda m=mgid: gid_text(pair.a.port) in sa_members(m), 5,
                    f"membership of {mgid_text(mgid)}")
         ksft_in(mgid_text(mgid), local_groups(pair.a))
+
+
+def solicited(address):
+    """The group that solicitations for an IPv6 address go to."""
+    return f"ff02::1:ff{address.packed[13]:02x}:{int(address) & 0xffff:04x}"
+
+
+def solicitations(packets, address):
+    """The solicitations for an address among these packets."""
+    return [packet for packet in packets.of(0x86dd)
+            if packet.data[6] == socket.IPPROTO_ICMPV6 and packet.data[40] == 135 and
+            packet.data[48:64] == address.packed]
+
+
+def first_address(pair):
+    """An address of the second end, to whose group nobody has sent."""
+    number = random.randrange(0x100, 0xffff)
+    address = ipaddress.IPv6Address(int(ipaddress.IPv6Address(pair.b.v6)) +
+                                    (number << 8))
+    ksft_pr(f"IPv6 address {address}")
+    ip(["addr", "add", f"{address}/64", "dev", pair.b.ifname, "nodad"], ns=pair.b.ns)
+    defer(ip, ["addr", "del", f"{address}/64", "dev", pair.b.ifname], ns=pair.b.ns)
+    return address
+
+
+@fixed_in_ours("the first solicitation goes where the fabric carries nothing yet")
+@not_ud("which group a packet came by is not told")
+def test_first_solicitation():
+    """All solicitations for a new address arrive, of which the first is answered."""
+    pair = ends()
+    for _ in range(8):
+        address = first_address(pair)
+        wait_members(mgid_of(solicited(address)), pair.b)
+        with Capture(pair.a, outgoing=True) as sent, Capture(pair.b) as came:
+            ksft_true(ping(pair.a.ns, str(address), limit=10), address)
+        ksft_eq([p.kind for p in solicitations(came, address)],
+                ["broadcast"] * len(solicitations(sent, address)))
+
+
+@ours_only("it uses the group at once")
+@not_ud("which group a packet came by is not told")
+def test_settled_solicitation():
+    """Once the fabric carries the group, solicitations go there alone."""
+    pair = ends()
+    address = first_address(pair)
+    wait_members(mgid_of(solicited(address)), pair.b)
+    ksft_true(ping(pair.a.ns, str(address), limit=10))
+    wait_until(lambda: is_joined(pair.a, solicited(address)), 5, "send-only")
+    hold(3.5)       # IPOIB_MCAST_SETTLE, which nothing shows
+    neigh_flush(pair.a)
+    with Capture(pair.b) as came:
+        ksft_true(ping(pair.a.ns, str(address), limit=10))
+    ksft_eq([p.kind for p in solicitations(came, address)], ["multicast"])
 
 
 def test_join_leave():

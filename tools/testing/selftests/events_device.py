@@ -400,6 +400,20 @@ def test_silent_sa_traffic():
     ping_ok(pair.a.ns, pair.b.v4, count=3)
 
 
+@fixed_in_ours("solicitations wait until the SA has let the group be joined")
+def test_silent_sa_solicitation():
+    """A new IPv6 address of a host with a known path is reached without the SA."""
+    pair = hosts()
+    ping_ok(pair.a.ns, pair.b.v4)
+    ping_ok(pair.b.ns, pair.a.v4)
+    faults = [end.port.fault("sa_drop", 1) for end in pair]
+    ip(f"addr add fd00::99:2/64 dev {pair.b.ifname} nodad", ns=pair.b.ns)
+    defer(ip, f"addr del fd00::99:2/64 dev {pair.b.ifname}", ns=pair.b.ns)
+    ksft_true(ping(pair.a.ns, "fd00::99:2", limit=10))
+    for fault in faults:
+        fault.exec()
+
+
 @timeout(120)
 def test_silent_sa_unload():
     """Unloading with a silent SA ends in bounded time."""

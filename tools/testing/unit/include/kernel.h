@@ -68,6 +68,11 @@ typedef __s64 s64;
 	__p->x;								\
 })
 
+static inline u16 get_unaligned_be16(const void *p)
+{
+	return be16toh(get_unaligned((const u16 *)p));
+}
+
 static inline u32 get_unaligned_be32(const void *p)
 {
 	return be32toh(get_unaligned((const u32 *)p));
@@ -90,7 +95,17 @@ static inline void put_unaligned_be32(u32 x, void *p)
 /* linux/math64.h */
 static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 {
+#ifdef __SIZEOF_INT128__
 	return (unsigned __int128)a * b >> shift;
+#else
+	/* The parts of the product that begin at bits 0, 32 and 64; @shift is 64 or more. */
+	u64 low = (u64)(u32)a * (u32)b, high = (a >> 32) * (b >> 32);
+	u64 middle = (a >> 32) * (u32)b + (low >> 32);
+
+	high += middle >> 32;
+	middle = (u32)middle + (u64)(u32)a * (b >> 32);
+	return (high + (middle >> 32)) >> (shift - 64);
+#endif
 }
 
 /* linux/math.h */
