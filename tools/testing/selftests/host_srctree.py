@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Driver, fabric and tests in the newest kernel's own tree, as patches."""
+"""Drivers, fabric and tests in the newest kernel's own tree, as patches."""
 
 import os
 import re
@@ -15,9 +15,11 @@ GROUPS = ("packages",)
 SECONDS = 600
 
 DRIVER = "drivers/infiniband/ulp/ipoib"
+ETHERNET = "drivers/infiniband/ulp/eipoib"
 FABRIC = "drivers/infiniband/sw/ibdevsim"
 TESTS = "drivers/infiniband"
 SERIES = "newest"
+PATCHES = 5
 # Of the files that "make run_tests" runs
 FILES = "datagram_ip children_netlink"
 _place = {}
@@ -65,7 +67,7 @@ class Tree:
                os.path.join(self.objects, ".config"), "-d", "DEBUG_INFO_BTF",
                "--set-str", "SYSTEM_TRUSTED_KEYS", "", "-m", "INFINIBAND",
                "-m", "INFINIBAND_IPOIB", "-e", "INFINIBAND_IPOIB_CM",
-               "-m", "INFINIBAND_IBDEVSIM")
+               "-m", "ETH_IPOIB", "-m", "INFINIBAND_IBDEVSIM")
         self.make("olddefconfig")
 
 
@@ -90,12 +92,12 @@ def finish():
 def test_applies():
     """git am takes the series on a tree without the kernel's driver; no difference."""
     here = tree()
-    ksft_eq(len(here.series), 4, "patches")
+    ksft_eq(len(here.series), PATCHES, "patches")
     for path in here.series:
         with open(path, encoding="utf-8") as file:
             ksft_true(not any(line.startswith(f"--- a/{DRIVER}") for line in file),
                       f"{path} has lines of the kernel's driver")
-    here.git("checkout", "-q", "-b", "received", "ipoib~4")
+    here.git("checkout", "-q", "-b", "received", f"ipoib~{PATCHES}")
     defer(here.git, "checkout", "-q", "ipoib")
     here.git("am", "-q", *here.series)
     ksft_eq(here.git("diff", "--stat", "ipoib", "received"), "")
@@ -107,20 +109,21 @@ def test_each_builds():
     here = tree()
     defer(here.git, "checkout", "-q", "ipoib")
     count = 0
-    for number in range(4, -1, -1):
+    for number in range(PATCHES, -1, -1):
         here.git("checkout", "-q", f"ipoib~{number}")
         here.configure()
         here.make("modules_prepare")
-        for where, module in ((DRIVER, "ib_ipoib"), (FABRIC, "ibdevsim")):
+        for where, module in ((DRIVER, "ib_ipoib"), (ETHERNET, "eth_ipoib"),
+                              (FABRIC, "ibdevsim")):
             if not os.path.exists(os.path.join(here.top, where, "Makefile")):
                 continue
             said = here.make("W=1", where + "/")
-            ksft_eq(said.stdout + said.stderr, "", f"{where}, patch {4 - number}")
+            ksft_eq(said.stdout + said.stderr, "", f"{where}, patch {PATCHES - number}")
             ksft_true(os.path.exists(os.path.join(here.objects, where,
                                                   f"{module}.o")), module)
             count += 1
-    # The driver after each of four patches, the fabric after two
-    ksft_eq(count, 6, "builds")
+    # The driver after each patch, what comes second and fourth from there on
+    ksft_eq(count, 5 + 4 + 2, "builds")
 
 
 @timeout(1800)
