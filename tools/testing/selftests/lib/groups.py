@@ -35,6 +35,7 @@ GROUPS = {
     "users": Group(20, 1, "the programs with which IPoIB is used and looked after"),
     "packages": Group(20, 1, "packages, and patches for a kernel tree: built, installed, "
                       "booted, removed"),
+    "analysis": Group(20, 1, "analysers read all C; other architectures"),
     "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
     "ethernet": Group(15, 1, "Ethernet on a partition: bridges, guests, eth_ipoib"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
@@ -50,7 +51,7 @@ GROUPS = {
 }
 DEFAULT = "core"
 # Those that run the same whatever the kernel and the module are
-ANY_KERNEL = ("packages",)
+ANY_KERNEL = ("packages", "analysis")
 ALL = "all"         # T=@all: every case
 
 BY_PREFIX = {
