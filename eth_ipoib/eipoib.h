@@ -18,12 +18,15 @@
 #include <linux/workqueue.h>
 
 #include "eipoib_addr.h"
+#include "eipoib_limit.h"
 
 #define EIPOIB_KIND		"eipoib"
 #define EIPOIB_GUESTS		1024	/* max_guests unless it is set */
 #define EIPOIB_GUESTS_MAX	32767
 #define EIPOIB_PEERS		16384	/* most peers */
+#define EIPOIB_PEER_BITS	9	/* of a place in a table of them */
 #define EIPOIB_GROUPS		1024	/* most groups that are joined */
+#define EIPOIB_SENT		256	/* most groups that are sent to */
 #define EIPOIB_LEASES		256	/* most transactions of DHCP */
 #define EIPOIB_TICK_MIN		(HZ / 50)	/* between runs of the timer */
 #define EIPOIB_WAITING		16	/* packets that wait for an address */
@@ -53,6 +56,16 @@ enum eipoib_count {
 struct eipoib_counts {
 	u64_stats_t count[EIPOIB_C_NUM];
 	struct u64_stats_sync syncp;
+};
+
+/**
+ * struct eipoib_sent - a group that guests send to
+ * @ip: group; unspecified: none
+ * @used: when one did last, jiffies
+ */
+struct eipoib_sent {
+	struct in6_addr ip;
+	unsigned long used;
 };
 
 /**
@@ -86,21 +99,26 @@ struct eipoib_lease {
  * @guests: struct eipoib_guest by address
  * @guest_list: all of them
  * @num_guests: how many
- * @serial: of the last entry, of guests or groups, that was made
+ * @serial: of the last entry, of guests, peers or groups, that was made
  * @prefix_list: prefixes behind guests; written with rtnl
  * @num_prefixes: how many
  * @waiting: bytes of memory that waiting packets take
  * @claims: limits how many new addresses are looked into
  * @peers: struct eipoib_peer by address
  * @peer_list: all of them, the one used last at the end
- * @peer_macs: the same by a hash, which the MACs of those with IPv6 addresses
+ * @peer_order: all of them, in the order of their numbers
+ * @peer_macs: those with IPv6 addresses that are known, by the hash that their MACs
  *	contain
+ * @peer_secret: so that nobody knows which of them are looked through together
+ * @learned: limits peers that are entered since they say who they are
  * @num_peers: how many
  * @asks: limits requests for peers' addresses
  * @group_list: struct eipoib_group
  * @group_heads: the same by address
  * @reports: limits how many new groups guests may report
  * @num_groups: how many
+ * @sent: groups that are sent to, by a hash; @sent_secret is in it
+ * @sends: limits new ones
  * @leases: transactions of DHCP
  * @errors: limits messages about packets that are too long
  * @query_next: when guests are to be asked for their groups, jiffies
@@ -130,22 +148,28 @@ struct eipoib_dev {
 	struct list_head prefix_list;
 	u32 num_prefixes;
 	u32 waiting;
-	struct ratelimit_state claims;
+	struct eipoib_share claims;
 
 	struct rhashtable peers;
 	struct list_head peer_list;
-	struct hlist_head peer_macs[256];
+	struct list_head peer_order;
+	struct hlist_head peer_macs[1 << EIPOIB_PEER_BITS];
+	u64 peer_secret;
+	struct ratelimit_state learned;
 	u32 num_peers;
-	struct ratelimit_state asks;
+	struct eipoib_share asks;
 
 	struct list_head group_list;
 	struct hlist_head group_heads[64];
-	struct ratelimit_state reports;
+	struct eipoib_share reports;
 	u32 num_groups;
+	struct eipoib_sent sent[EIPOIB_SENT];
+	u32 sent_secret;
+	struct eipoib_share sends;
 
 	struct eipoib_lease leases[EIPOIB_LEASES];
 
-	struct ratelimit_state errors;
+	struct eipoib_share errors;
 	unsigned long query_next;
 	u8 queries;
 	struct delayed_work work;
@@ -153,7 +177,7 @@ struct eipoib_dev {
 	struct mutex joins;	/* memberships of the lower interface */
 	bool away;
 	struct ratelimit_state searches;
-	struct ratelimit_state moves;
+	struct eipoib_share moves;
 	struct eipoib_counts __percpu *counts;
 	struct nf_hook_ops egress;
 	bool hooked;
@@ -182,13 +206,6 @@ static inline void eipoib_kick(struct eipoib_dev *dev)
 		return;
 	dev->kicked = true;
 	mod_delayed_work(eipoib_wq, &dev->work, EIPOIB_TICK_MIN);
-}
-
-/* So many per second, without a word if there are more. */
-static inline void eipoib_limit(struct ratelimit_state *limit, int num)
-{
-	ratelimit_state_init(limit, HZ, num);
-	ratelimit_set_flags(limit, RATELIMIT_MSG_ON_RELEASE);
 }
 
 static inline void eipoib_count(struct eipoib_dev *dev, enum eipoib_count which)

@@ -18,8 +18,20 @@
 
 #define EIPOIB_GROUP_AGE	(260 * HZ)	/* RFC 3376 section 8.4 */
 #define EIPOIB_GROUP_STATION	64		/* most of a station */
+#define EIPOIB_GROUP_PORT	512		/* most by way of one port */
 #define EIPOIB_GROUP_RECORDS	128		/* read of one report */
+#define EIPOIB_GROUP_SENT	(120 * HZ)	/* not sent to: forgotten */
 #define EIPOIB_GROUP_SYNC	10		/* joined in one tick */
+
+/**
+ * struct eipoib_reporter - who reports a group
+ * @mac: station
+ * @port: interface of this host that the report came by, 0: not known
+ */
+struct eipoib_reporter {
+	const u8 *mac;
+	u32 port;
+};
 
 /**
  * struct eipoib_group - a group that the lower interface is to be a member of
@@ -29,6 +41,7 @@
  * @ip: group
  * @lladdr: its link-layer address, as it was joined by
  * @mac: station that wanted it first
+ * @port: interface of this host by which that was, 0: not known
  * @users: addresses of guests that need it, and the interface itself
  * @expires: when reports of its members are too old, jiffies; 0: there are none
  * @joined: the lower interface has been told
@@ -40,6 +53,7 @@ struct eipoib_group {
 	struct in6_addr ip;
 	u8 lladdr[INFINIBAND_ALEN];
 	u8 mac[ETH_ALEN];
+	u32 port;
 	u32 users;
 	unsigned long expires;
 	bool joined;
@@ -66,7 +80,7 @@ static struct eipoib_group *eipoib_group_find(struct eipoib_dev *dev,
 
 static struct eipoib_group *eipoib_group_add(struct eipoib_dev *dev,
 					     const struct in6_addr *ip,
-					     const u8 *mac)
+					     const struct eipoib_reporter *who)
 {
 	struct eipoib_group *group;
 
@@ -75,8 +89,10 @@ static struct eipoib_group *eipoib_group_add(struct eipoib_dev *dev,
 	if (!group)
 		return NULL;
 	group->ip = *ip;
-	if (mac)
-		ether_addr_copy(group->mac, mac);
+	if (who) {
+		ether_addr_copy(group->mac, who->mac);
+		group->port = who->port;
+	}
 	group->serial = ++dev->serial;
 	list_add_tail(&group->list, &dev->group_list);
 	hlist_add_head(&group->node, eipoib_group_head(dev, ip));
@@ -129,29 +145,103 @@ void eipoib_group_put(struct eipoib_dev *dev, const struct in6_addr *ip)
 		group->users--;
 }
 
+/* ---- groups that guests send to ------------------------------------------ */
+
+/* An entry for a group: its own, or one that nothing was sent to for long. */
+static struct eipoib_sent *eipoib_group_slot(struct eipoib_dev *dev,
+					     const struct in6_addr *ip)
+{
+	u32 hash = jhash2((const u32 *)ip->s6_addr32, 4, dev->sent_secret);
+	struct eipoib_sent *slot = &dev->sent[hash % EIPOIB_SENT & ~3];
+	struct eipoib_sent *free = NULL;
+	int i;
+
+	lockdep_assert_held(&dev->lock);
+	for (i = 0; i < 4; i++, slot++) {
+		if (ipv6_addr_equal(&slot->ip, ip))
+			return slot;
+		if (ipv6_addr_any(&slot->ip) ||
+		    time_after(jiffies, slot->used + EIPOIB_GROUP_SENT))
+			free = slot;
+	}
+	return free;
+}
+
+static bool eipoib_group_may_send(struct eipoib_dev *dev,
+				  const struct in6_addr *ip, u64 source)
+{
+	struct eipoib_sent *slot = eipoib_group_slot(dev, ip);
+
+	if (slot && ipv6_addr_equal(&slot->ip, ip)) {
+		slot->used = jiffies;
+		return true;
+	}
+	if (eipoib_group_find(dev, ip))
+		return true;
+	if (!slot || !eipoib_share_take(&dev->sends, source) ||
+	    !eipoib_share_all(&dev->sends))
+		return false;
+	slot->ip = *ip;
+	slot->used = jiffies;
+	return true;
+}
+
+/**
+ * eipoib_group_dest - where a guest's packet to a group goes
+ * @dev: interface
+ * @ip: group
+ * @source: guest, see eipoib_source()
+ * @lladdr: result: the group's link-layer address, or that of all
+ *
+ * The lower interface joins a group to send to it, which takes part of what the
+ * whole fabric has.  Guests have it join so many; what they send to others goes
+ * to all.
+ */
+void eipoib_group_dest(struct eipoib_dev *dev, const struct in6_addr *ip,
+		       u64 source, u8 *lladdr)
+{
+	bool may;
+
+	spin_lock_bh(&dev->lock);
+	may = eipoib_group_may_send(dev, ip, source);
+	spin_unlock_bh(&dev->lock);
+	if (may) {
+		eipoib_group_lladdr(lladdr, ip, dev->lower->broadcast);
+		return;
+	}
+	eipoib_count(dev, EIPOIB_C_GROUPS_FULL);
+	memcpy(lladdr, dev->lower->broadcast, INFINIBAND_ALEN);
+}
+
 /* ---- reports of guests --------------------------------------------------- */
 
 /* What stations have reported is limited, what addresses of guests need not. */
-static bool eipoib_group_room(struct eipoib_dev *dev, const u8 *mac)
+static bool eipoib_group_room(struct eipoib_dev *dev,
+			      const struct eipoib_reporter *who)
 {
+	u32 all = 0, has = 0, here = 0;
 	struct eipoib_group *group;
-	u32 has = 0, all = 0;
 
-	if (!__ratelimit(&dev->reports))
+	if (!eipoib_share_take(&dev->reports,
+			       eipoib_source(who->port,
+					     ether_addr_to_u64(who->mac))))
 		return false;
 	list_for_each_entry(group, &dev->group_list, list) {
 		all += !is_zero_ether_addr(group->mac);
-		has += ether_addr_equal(group->mac, mac);
+		has += ether_addr_equal(group->mac, who->mac);
+		here += who->port && group->port == who->port;
 	}
-	if (all < EIPOIB_GROUPS && has < EIPOIB_GROUP_STATION)
-		return true;
+	if (all < EIPOIB_GROUPS && has < EIPOIB_GROUP_STATION &&
+	    here < EIPOIB_GROUP_PORT)
+		return eipoib_share_all(&dev->reports);
 	eipoib_count(dev, EIPOIB_C_GROUPS_FULL);
 	return false;
 }
 
 /* A member of a group has reported. */
 static void eipoib_group_member(struct eipoib_dev *dev,
-				const struct in6_addr *ip, const u8 *mac)
+				const struct in6_addr *ip,
+				const struct eipoib_reporter *who)
 {
 	struct eipoib_group *group;
 
@@ -159,8 +249,8 @@ static void eipoib_group_member(struct eipoib_dev *dev,
 		return;
 	spin_lock_bh(&dev->lock);
 	group = eipoib_group_find(dev, ip);
-	if (!group && eipoib_group_room(dev, mac))
-		group = eipoib_group_add(dev, ip, mac);
+	if (!group && eipoib_group_room(dev, who))
+		group = eipoib_group_add(dev, ip, who);
 	if (group)
 		group->expires = (jiffies + EIPOIB_GROUP_AGE) ?: 1;
 	if (group && !group->joined)
@@ -169,19 +259,20 @@ static void eipoib_group_member(struct eipoib_dev *dev,
 }
 
 static void eipoib_group_member4(struct eipoib_dev *dev, __be32 addr,
-				 const u8 *mac)
+				 const struct eipoib_reporter *who)
 {
 	struct in6_addr ip = eipoib_v4(addr);
 
-	eipoib_group_member(dev, &ip, mac);
+	eipoib_group_member(dev, &ip, who);
 }
 
 /* MLD speaks of groups of IPv6, not of IPv4's as mapped addresses. */
 static void eipoib_group_member6(struct eipoib_dev *dev,
-				 const struct in6_addr *ip, const u8 *mac)
+				 const struct in6_addr *ip,
+				 const struct eipoib_reporter *who)
 {
 	if (!ipv6_addr_v4mapped(ip))
-		eipoib_group_member(dev, ip, mac);
+		eipoib_group_member(dev, ip, who);
 }
 
 /* A record without sources that does not exclude any: the member leaves. */
@@ -193,7 +284,8 @@ static bool eipoib_group_leaves(u8 type, u16 sources)
 }
 
 static void eipoib_group_igmp3(struct eipoib_dev *dev, struct sk_buff *skb,
-			       unsigned int at, const u8 *mac)
+			       unsigned int at,
+			       const struct eipoib_reporter *who)
 {
 	const struct igmpv3_report *report;
 	const struct igmpv3_grec *rec;
@@ -210,7 +302,7 @@ static void eipoib_group_igmp3(struct eipoib_dev *dev, struct sk_buff *skb,
 		      4 * rec->grec_auxwords;
 		if (!eipoib_group_leaves(rec->grec_type,
 					 ntohs(rec->grec_nsrcs)))
-			eipoib_group_member4(dev, rec->grec_mca, mac);
+			eipoib_group_member4(dev, rec->grec_mca, who);
 	}
 }
 
@@ -225,6 +317,7 @@ static void eipoib_group_igmp3(struct eipoib_dev *dev, struct sk_buff *skb,
 bool eipoib_group_snoop4(struct eipoib_dev *dev, struct sk_buff *skb,
 			 const u8 *mac)
 {
+	const struct eipoib_reporter who = { mac, skb->skb_iif };
 	unsigned int at = ((const struct iphdr *)skb->data)->ihl * 4;
 	const struct igmphdr *igmp;
 
@@ -235,11 +328,11 @@ bool eipoib_group_snoop4(struct eipoib_dev *dev, struct sk_buff *skb,
 	case IGMP_HOST_MEMBERSHIP_REPORT:
 	case IGMPV2_HOST_MEMBERSHIP_REPORT:
 		if (mac)
-			eipoib_group_member4(dev, igmp->group, mac);
+			eipoib_group_member4(dev, igmp->group, &who);
 		return true;
 	case IGMPV3_HOST_MEMBERSHIP_REPORT:
 		if (mac)
-			eipoib_group_igmp3(dev, skb, at, mac);
+			eipoib_group_igmp3(dev, skb, at, &who);
 		return true;
 	default:
 		return false;
@@ -247,7 +340,8 @@ bool eipoib_group_snoop4(struct eipoib_dev *dev, struct sk_buff *skb,
 }
 
 static void eipoib_group_mld2(struct eipoib_dev *dev, struct sk_buff *skb,
-			      unsigned int at, const u8 *mac)
+			      unsigned int at,
+			      const struct eipoib_reporter *who)
 {
 	const struct mld2_report *report;
 	const struct mld2_grec *rec;
@@ -267,7 +361,7 @@ static void eipoib_group_mld2(struct eipoib_dev *dev, struct sk_buff *skb,
 		ip = rec->grec_mca;
 		if (!eipoib_group_leaves(rec->grec_type,
 					 ntohs(rec->grec_nsrcs)))
-			eipoib_group_member6(dev, &ip, mac);
+			eipoib_group_member6(dev, &ip, who);
 	}
 }
 
@@ -297,6 +391,7 @@ static unsigned int eipoib_group_mld_at(struct sk_buff *skb)
 bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 			 const u8 *mac)
 {
+	const struct eipoib_reporter who = { mac, skb->skb_iif };
 	unsigned int at = eipoib_group_mld_at(skb);
 	const struct mld_msg *mld;
 	struct in6_addr ip;
@@ -310,11 +405,11 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 			return true;
 		ip = ((const struct mld_msg *)(skb->data + at))->mld_mca;
 		if (mac)
-			eipoib_group_member6(dev, &ip, mac);
+			eipoib_group_member6(dev, &ip, &who);
 		return true;
 	case ICMPV6_MLD2_REPORT:
 		if (mac)
-			eipoib_group_mld2(dev, skb, at, mac);
+			eipoib_group_mld2(dev, skb, at, &who);
 		return true;
 	default:
 		return false;

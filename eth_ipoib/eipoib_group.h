@@ -14,6 +14,8 @@ void eipoib_groups_close(struct eipoib_dev *dev);
 void eipoib_groups_away(struct eipoib_dev *dev, bool away);
 bool eipoib_group_get(struct eipoib_dev *dev, const struct in6_addr *ip);
 void eipoib_group_put(struct eipoib_dev *dev, const struct in6_addr *ip);
+void eipoib_group_dest(struct eipoib_dev *dev, const struct in6_addr *ip,
+		       u64 source, u8 *lladdr);
 bool eipoib_group_snoop4(struct eipoib_dev *dev, struct sk_buff *skb,
 			 const u8 *mac);
 bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,

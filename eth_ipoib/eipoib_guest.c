@@ -34,7 +34,7 @@ static const struct rhashtable_params eipoib_guest_params = {
 int eipoib_guests_init(struct eipoib_dev *dev)
 {
 	INIT_LIST_HEAD(&dev->guest_list);
-	eipoib_limit(&dev->claims, 1000);
+	eipoib_share_init(&dev->claims, 1000, 250);
 	return rhashtable_init(&dev->guests, &eipoib_guest_params);
 }
 
@@ -95,36 +95,49 @@ void eipoib_guests_exit(struct eipoib_dev *dev)
 	rhashtable_destroy(&dev->guests);
 }
 
-/* One station may have half of what there is room for. */
-static bool eipoib_guest_room(struct eipoib_dev *dev, u64 mac)
+/*
+ * One station may have half of what there is room for, those of one port three
+ * quarters.  What was given to guests does not count.
+ */
+static bool eipoib_guest_room(struct eipoib_dev *dev, u64 mac, u32 port)
 {
+	u32 max = READ_ONCE(dev->max_guests), all = 0, has = 0, here = 0;
 	struct eipoib_guest *guest;
-	u32 has = 0;
 
 	lockdep_assert_held(&dev->lock);
-	if (dev->num_guests >= READ_ONCE(dev->max_guests) ||
-	    !__ratelimit(&dev->claims))
+	if (!eipoib_share_take(&dev->claims, eipoib_source(port, mac)))
 		return false;
-	list_for_each_entry(guest, &dev->guest_list, list)
+	list_for_each_entry(guest, &dev->guest_list, list) {
+		if (guest->state == EIPOIB_GUEST_FIXED)
+			continue;
+		all++;
 		has += guest->mac == mac;
-	return has <= READ_ONCE(dev->max_guests) / 2;
+		here += port && guest->port == port;
+	}
+	return all < max && has <= max / 2 && here <= max - max / 4 &&
+	       eipoib_share_all(&dev->claims);
 }
 
-/* An address that a station claims, or is given; NULL if there is no room. */
+/*
+ * An address that a station claims by a frame, or is given (@skb is NULL); NULL
+ * if there is no room.
+ */
 static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 					     const struct in6_addr *ip, u64 mac,
-					     bool given)
+					     const struct sk_buff *skb)
 {
+	u32 port = skb ? skb->skb_iif : 0;
 	struct eipoib_guest *guest;
 
 	lockdep_assert_held(&dev->lock);
-	if (!given && !eipoib_guest_room(dev, mac))
+	if (skb && !eipoib_guest_room(dev, mac, port))
 		return NULL;
 	guest = kzalloc_obj(*guest, GFP_ATOMIC);
 	if (!guest)
 		return NULL;
 	guest->ip = *ip;
 	guest->mac = mac;
+	guest->port = port;
 	guest->heard = jiffies;
 	guest->asked = jiffies - EIPOIB_GUEST_PAUSE;
 	guest->granted = jiffies - EIPOIB_GUEST_EARLY;
@@ -319,7 +332,7 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 	if (guest && guest->mac != mac) {
 		verdict = eipoib_guest_other(dev, guest, mac);
 	} else {
-		guest = guest ?: eipoib_guest_add(dev, ip, mac, false);
+		guest = guest ?: eipoib_guest_add(dev, ip, mac, skb);
 		if (guest) {
 			eipoib_guest_affirmed(dev, guest);
 			verdict = eipoib_guest_verdict(dev, guest, skb);
@@ -366,7 +379,7 @@ eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
 		goto out;
 	}
 	if (!guest) {
-		guest = eipoib_guest_add(dev, ip, mac, false);
+		guest = eipoib_guest_add(dev, ip, mac, skb);
 		if (guest)
 			eipoib_guest_ask(dev, guest, EIPOIB_GUEST_SEEN);
 	}
@@ -570,6 +583,20 @@ void eipoib_guests_open(struct eipoib_dev *dev)
 	spin_unlock_bh(&dev->lock);
 }
 
+/* What guests claim takes no room from what they are given. */
+static bool eipoib_guest_may_give(struct eipoib_dev *dev,
+				  const struct eipoib_guest *guest)
+{
+	const struct eipoib_guest *other;
+	u32 given = 0;
+
+	if (guest && guest->state == EIPOIB_GUEST_FIXED)
+		return true;
+	list_for_each_entry(other, &dev->guest_list, list)
+		given += other->state == EIPOIB_GUEST_FIXED;
+	return given < READ_ONCE(dev->max_guests);
+}
+
 /**
  * eipoib_guest_give - give a guest an address
  * @dev: interface
@@ -594,12 +621,12 @@ int eipoib_guest_give(struct eipoib_dev *dev, const struct in6_addr *ip,
 	}
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
-	if (!guest && dev->num_guests >= READ_ONCE(dev->max_guests)) {
+	if (!eipoib_guest_may_give(dev, guest)) {
 		NL_SET_ERR_MSG(extack, "There is no room: see max_guests");
 		ret = -ENOSPC;
 		goto out;
 	}
-	guest = guest ?: eipoib_guest_add(dev, ip, mac, true);
+	guest = guest ?: eipoib_guest_add(dev, ip, mac, NULL);
 	if (!guest) {
 		ret = -ENOMEM;
 		goto out;

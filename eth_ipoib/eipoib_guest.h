@@ -38,7 +38,9 @@ void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
 void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip);
 bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
 			    const u8 *lladdr);
-void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac);
+void eipoib_guests_readdress(struct eipoib_dev *dev);
+void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *addr,
+			 const struct sk_buff *skb);
 void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
 			struct sk_buff_head *frames);
 bool eipoib_guests_busy(const struct eipoib_dev *dev);

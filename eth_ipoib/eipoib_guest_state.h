@@ -48,6 +48,7 @@ static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
  * @ip: address
  * @state: written with eipoib_dev.lock
  * @mac: station that has the address, as a number; likewise
+ * @port: interface of this host by which it was claimed, 0: not known
  * @rival: station of the Ethernet that claims it too, 0: none
  * @contender: link-layer address of a peer that claims it too, zero if there is
  *	none
@@ -74,6 +75,7 @@ struct eipoib_guest {
 	struct in6_addr ip;
 	enum eipoib_guest_state state;
 	u64 mac;
+	u32 port;
 	u64 rival;
 	u8 contender[INFINIBAND_ALEN];
 	u8 tries;

@@ -197,21 +197,40 @@ bool eipoib_guests_busy(const struct eipoib_dev *dev)
 	return false;
 }
 
-/**
- * eipoib_guests_moved - tell the fabric of a station's addresses
- * @dev: interface
- * @mac: station, NULL for all: the lower interface has another address
- */
-void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *mac)
+/* Tell the fabric of the addresses of station @mac, or of all if that is 0. */
+static void eipoib_guests_tell(struct eipoib_dev *dev, u64 mac)
 {
 	struct eipoib_guest *guest;
 
-	if (mac && !__ratelimit(&dev->moves))
-		return;
-	spin_lock_bh(&dev->lock);
+	lockdep_assert_held(&dev->lock);
 	list_for_each_entry(guest, &dev->guest_list, list)
-		if (!mac || guest->mac == ether_addr_to_u64(mac))
+		if (!mac || guest->mac == mac)
 			guest->announce = EIPOIB_GUEST_ANNOUNCES;
 	eipoib_kick(dev);
+}
+
+/* The lower interface has another address. */
+void eipoib_guests_readdress(struct eipoib_dev *dev)
+{
+	spin_lock_bh(&dev->lock);
+	eipoib_guests_tell(dev, 0);
+	spin_unlock_bh(&dev->lock);
+}
+
+/**
+ * eipoib_guests_moved - a station says that it has moved
+ * @dev: interface
+ * @addr: station
+ * @skb: frame in which it says so
+ */
+void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *addr,
+			 const struct sk_buff *skb)
+{
+	u64 mac = ether_addr_to_u64(addr);
+
+	spin_lock_bh(&dev->lock);
+	if (eipoib_share_take(&dev->moves, eipoib_source(skb->skb_iif, mac)) &&
+	    eipoib_share_all(&dev->moves))
+		eipoib_guests_tell(dev, mac);
 	spin_unlock_bh(&dev->lock);
 }

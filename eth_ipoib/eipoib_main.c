@@ -28,7 +28,7 @@ static void eipoib_lower_moved(struct eipoib_dev *dev)
 	if (!netif_running(dev->ndev))
 		return;
 	eipoib_peers_flush(dev);
-	eipoib_guests_moved(dev, NULL);
+	eipoib_guests_readdress(dev);
 }
 
 /*
@@ -71,7 +71,7 @@ static int eipoib_event(struct notifier_block *nb, unsigned long event,
 		break;
 	case NETDEV_NOTIFY_PEERS:
 		if (netif_running(dev->ndev))
-			eipoib_guests_moved(dev, NULL);
+			eipoib_guests_readdress(dev);
 		break;
 	case NETDEV_FEAT_CHANGE:
 		eipoib_follow_features(dev);

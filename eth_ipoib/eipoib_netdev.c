@@ -5,6 +5,7 @@
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <net/netdev_lock.h>
 
 #include "eipoib_dhcp.h"
@@ -119,10 +120,12 @@ static int eipoib_init(struct net_device *ndev)
 	INIT_DELAYED_WORK(&dev->work, eipoib_tick);
 	INIT_LIST_HEAD(&dev->group_list);
 	eipoib_prefixes_init(dev);
-	eipoib_limit(&dev->errors, 100);
+	eipoib_share_init(&dev->errors, 100, 25);
 	eipoib_limit(&dev->searches, 100);
-	eipoib_limit(&dev->moves, 10);
-	eipoib_limit(&dev->reports, 100);
+	eipoib_share_init(&dev->moves, 10, 3);
+	eipoib_share_init(&dev->reports, 100, 25);
+	eipoib_share_init(&dev->sends, 50, 15);
+	dev->sent_secret = get_random_u32();
 	eipoib_mac_fill(dev->asker, EIPOIB_MAC_ASKER,
 			get_unaligned((const __be32 *)(ndev->dev_addr + 2)));
 	ndev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);

@@ -7,6 +7,9 @@
  * does not fill the host's neighbour table.  When it is full, the entry that was
  * used least recently makes room.
  */
+#include <linux/hash.h>
+#include <linux/random.h>
+
 #include "eipoib_arp.h"
 #include "eipoib_msg.h"
 #include "eipoib_nd.h"
@@ -17,12 +20,17 @@
 #define EIPOIB_PEER_AGE		(600 * HZ)	/* not used, not heard of */
 #define EIPOIB_PEER_RETRY	HZ		/* between two requests */
 #define EIPOIB_PEER_TRIES	3
+#define EIPOIB_PEER_SAME	8	/* with one hash, found by that */
+#define EIPOIB_PEER_LEARNED	1000	/* new ones that say so, per second */
 
 /**
  * struct eipoib_peer - what an address on the fabric is reached by
  * @node: in eipoib_dev.peers
  * @list: in eipoib_dev.peer_list
- * @by_mac: in eipoib_dev.peer_macs
+ * @order: in eipoib_dev.peer_order
+ * @serial: number of the entry
+ * @by_mac: in eipoib_dev.peer_macs, if it is one of those that the hash in a MAC
+ *	may stand for
  * @ip: address
  * @hash: of it
  * @known: @lladdr is valid.  Neither changes: an entry is replaced.
@@ -37,6 +45,8 @@
 struct eipoib_peer {
 	struct rhash_head node;
 	struct list_head list;
+	struct list_head order;
+	u64 serial;
 	struct hlist_node by_mac;
 	struct in6_addr ip;
 	u32 hash;
@@ -72,9 +82,11 @@ static struct eipoib_peer *eipoib_peer_find(struct eipoib_dev *dev,
 	return rhashtable_lookup_fast(&dev->peers, ip, eipoib_peer_params);
 }
 
+/* Anybody knows the hash in a MAC, but not where it is looked for. */
 static struct hlist_head *eipoib_peer_head(struct eipoib_dev *dev, u32 hash)
 {
-	return &dev->peer_macs[hash % ARRAY_SIZE(dev->peer_macs)];
+	return &dev->peer_macs[hash_64(hash ^ dev->peer_secret,
+				       EIPOIB_PEER_BITS)];
 }
 
 int eipoib_peers_init(struct eipoib_dev *dev)
@@ -82,9 +94,12 @@ int eipoib_peers_init(struct eipoib_dev *dev)
 	int i;
 
 	INIT_LIST_HEAD(&dev->peer_list);
+	INIT_LIST_HEAD(&dev->peer_order);
+	dev->peer_secret = get_random_u64();
 	for (i = 0; i < ARRAY_SIZE(dev->peer_macs); i++)
 		INIT_HLIST_HEAD(&dev->peer_macs[i]);
-	eipoib_limit(&dev->asks, 1000);
+	eipoib_share_init(&dev->asks, 1000, 250);
+	eipoib_limit(&dev->learned, EIPOIB_PEER_LEARNED);
 	return rhashtable_init(&dev->peers, &eipoib_peer_params);
 }
 
@@ -94,7 +109,8 @@ static void eipoib_peer_remove(struct eipoib_dev *dev, struct eipoib_peer *peer)
 	trace_eipoib_peer(dev, &peer->ip, peer->lladdr, EIPOIB_TRACE_NONE);
 	rhashtable_remove_fast(&dev->peers, &peer->node, eipoib_peer_params);
 	list_del(&peer->list);
-	hlist_del_rcu(&peer->by_mac);
+	list_del_rcu(&peer->order);
+	hlist_del_init_rcu(&peer->by_mac);
 	dev->num_peers--;
 	eipoib_wait_drop(dev, &peer->waiting, EIPOIB_C_UNRESOLVED);
 	kfree_rcu(peer, rcu);
@@ -141,12 +157,32 @@ static struct eipoib_peer *eipoib_peer_add(struct eipoib_dev *dev,
 		kfree(peer);
 		return NULL;
 	}
-	list_add_tail(&peer->list, &dev->peer_list);
-	/* The one that is known longest is whom a hash stands for. */
 	peer->hash = eipoib_mac_hash(ip);
-	hlist_add_tail_rcu(&peer->by_mac, eipoib_peer_head(dev, peer->hash));
+	peer->serial = ++dev->serial;
+	list_add_tail(&peer->list, &dev->peer_list);
+	list_add_tail_rcu(&peer->order, &dev->peer_order);
 	dev->num_peers++;
 	return peer;
+}
+
+/*
+ * A peer is known: its MAC leads to it.  The one that is known longest is whom a
+ * hash stands for; a few more wait until it is forgotten.
+ */
+static void eipoib_peer_index(struct eipoib_dev *dev, struct eipoib_peer *peer)
+{
+	struct hlist_head *head = eipoib_peer_head(dev, peer->hash);
+	struct eipoib_peer *other;
+	int same = 0;
+
+	lockdep_assert_held(&dev->lock);
+	INIT_HLIST_NODE(&peer->by_mac);
+	if (eipoib_is_v4(&peer->ip))
+		return;
+	hlist_for_each_entry(other, head, by_mac)
+		same += other->hash == peer->hash;
+	if (same < EIPOIB_PEER_SAME)
+		hlist_add_tail_rcu(&peer->by_mac, head);
 }
 
 /*
@@ -174,7 +210,11 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 		return old;
 	}
 	list_replace(&old->list, &peer->list);
-	hlist_replace_rcu(&old->by_mac, &peer->by_mac);
+	list_replace_rcu(&old->order, &peer->order);
+	if (hlist_unhashed(&old->by_mac))
+		eipoib_peer_index(dev, peer);
+	else
+		hlist_replace_rcu(&old->by_mac, &peer->by_mac);
 	kfree_rcu(old, rcu);
 	trace_eipoib_peer(dev, &peer->ip, peer->lladdr,
 			  EIPOIB_PEER_STATUS_KNOWN);
@@ -199,8 +239,7 @@ static bool eipoib_peer_of_hash(struct eipoib_dev *dev, u32 hash,
 		return true;
 	}
 	hlist_for_each_entry_rcu(peer, eipoib_peer_head(dev, hash), by_mac) {
-		if (peer->hash == hash && peer->known &&
-		    !eipoib_is_v4(&peer->ip)) {
+		if (peer->hash == hash) {
 			*ip = peer->ip;
 			return true;
 		}
@@ -318,7 +357,8 @@ static struct eipoib_peer *eipoib_peer_put(struct eipoib_dev *dev,
  * @dev: interface
  * @ip: the peer's address, not that of a guest
  * @lladdr: its link-layer address
- * @wanted: it said so to a guest; if not, only a known peer is updated
+ * @wanted: it said so to a guest; if not, only a known peer is updated.  New
+ *	ones are limited: who is not learned is asked for when it is sent to.
  */
 void eipoib_peer_learn(struct eipoib_dev *dev, const struct in6_addr *ip,
 		       const u8 *lladdr, bool wanted)
@@ -331,7 +371,8 @@ void eipoib_peer_learn(struct eipoib_dev *dev, const struct in6_addr *ip,
 		return;
 	__skb_queue_head_init(&list);
 	spin_lock_bh(&dev->lock);
-	if (wanted || eipoib_peer_find(dev, ip))
+	if (eipoib_peer_find(dev, ip) ||
+	    (wanted && __ratelimit(&dev->learned)))
 		peer = eipoib_peer_put(dev, ip, lladdr);
 	if (peer && peer->known)
 		eipoib_peer_release(dev, peer, &list);
@@ -398,6 +439,7 @@ static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
 void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      const struct in6_addr *from, struct sk_buff *skb)
 {
+	u64 source = eipoib_source(skb->skb_iif, ipv6_addr_hash(from));
 	u8 lladdr[INFINIBAND_ALEN];
 	struct eipoib_batch batch;
 	struct eipoib_peer *peer;
@@ -406,7 +448,8 @@ void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 	eipoib_batch_init(&batch);
 	spin_lock_bh(&dev->lock);
 	peer = eipoib_peer_find(dev, ip);
-	if (!peer && __ratelimit(&dev->asks))
+	if (!peer && eipoib_share_take(&dev->asks, source) &&
+	    eipoib_share_all(&dev->asks))
 		peer = eipoib_peer_add(dev, ip);
 	if (!peer) {
 		eipoib_drop(dev, skb, EIPOIB_C_UNRESOLVED);
@@ -485,41 +528,23 @@ static bool eipoib_peer_fill(struct sk_buff *skb, const void *object)
 			    skb_queue_len_lockless(&peer->waiting));
 }
 
-/* Those of one hash; @place is the one's that was written last. */
-static int eipoib_peers_dump_head(struct eipoib_dev *dev,
-				  struct eipoib_dump *dump,
-				  struct hlist_head *head, u64 place)
-{
-	struct eipoib_peer *peer;
-	int ret;
-
-	hlist_for_each_entry_rcu(peer, head, by_mac) {
-		if (++place <= dump->at)
-			continue;
-		ret = eipoib_dump_one(dev, dump, eipoib_peer_fill, peer, place);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 /**
  * eipoib_peers_dump - write peers to a dump
  * @dev: interface
- * @dump: dump; where it stands is the hash in the upper half, and the place
- *	among those of that hash, from 1
+ * @dump: dump; where it stands is the number of an entry
  * Return: 0, or -EMSGSIZE if there is no more room.  Under RCU.
  */
 int eipoib_peers_dump(struct eipoib_dev *dev, struct eipoib_dump *dump)
 {
-	u64 num = upper_32_bits(dump->at);
-	int ret;
+	struct eipoib_peer *peer;
+	int ret = 0;
 
-	for (; num < ARRAY_SIZE(dev->peer_macs); num++) {
-		ret = eipoib_peers_dump_head(dev, dump, &dev->peer_macs[num],
-					     num << 32);
+	list_for_each_entry_rcu(peer, &dev->peer_order, order) {
+		if (peer->serial > dump->at)
+			ret = eipoib_dump_one(dev, dump, eipoib_peer_fill,
+					      peer, peer->serial);
 		if (ret)
-			return ret;
+			break;
 	}
-	return 0;
+	return ret;
 }

@@ -175,19 +175,31 @@ static struct sk_buff *eipoib_pmtu_error6(struct eipoib_dev *dev,
 	return skb;
 }
 
+static bool eipoib_pmtu_may_tell(struct eipoib_dev *dev, u64 source)
+{
+	bool may;
+
+	spin_lock_bh(&dev->lock);
+	may = eipoib_share_take(&dev->errors, source) &&
+	      eipoib_share_all(&dev->errors);
+	spin_unlock_bh(&dev->lock);
+	return may;
+}
+
 /**
  * eipoib_pmtu_error - tell the sender of a packet that it is too long
  * @dev: interface
  * @skb: packet with a complete header of IPv4 or IPv6
+ * @source: for whom it counts, see eipoib_source()
  * @mtu: bytes that would have passed
  * Return: message to the sender, without a link-layer header; NULL if there is
  *	none to be sent
  */
 struct sk_buff *eipoib_pmtu_error(struct eipoib_dev *dev, struct sk_buff *skb,
-				  unsigned int mtu)
+				  u64 source, unsigned int mtu)
 {
 	eipoib_count(dev, EIPOIB_C_TOO_BIG);
-	if (!__ratelimit(&dev->errors))
+	if (!eipoib_pmtu_may_tell(dev, source))
 		return NULL;
 	return skb->protocol == htons(ETH_P_IP) ?
 	       eipoib_pmtu_error4(dev, skb, mtu) :

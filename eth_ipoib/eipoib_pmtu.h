@@ -10,6 +10,6 @@
 unsigned int eipoib_pmtu(const struct eipoib_dev *dev, const u8 *lladdr);
 bool eipoib_pmtu_fits(const struct sk_buff *skb, unsigned int mtu);
 struct sk_buff *eipoib_pmtu_error(struct eipoib_dev *dev, struct sk_buff *skb,
-				  unsigned int mtu);
+				  u64 source, unsigned int mtu);
 
 #endif

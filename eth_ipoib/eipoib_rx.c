@@ -49,7 +49,8 @@ static void eipoib_rx_too_big(struct eipoib_dev *dev, struct sk_buff *skb,
 	u8 lladdr[INFINIBAND_ALEN];
 	struct sk_buff *error;
 
-	error = eipoib_pmtu_error(dev, skb, READ_ONCE(dev->ndev->mtu));
+	error = eipoib_pmtu_error(dev, skb, ipv6_addr_hash(from),
+				  READ_ONCE(dev->ndev->mtu));
 	kfree_skb(skb);
 	if (!error)
 		return;

@@ -55,6 +55,12 @@ static bool eipoib_tx_verdict(struct eipoib_dev *dev, struct sk_buff *skb,
 	return false;
 }
 
+/* For whom a frame counts, where there are limits */
+static u64 eipoib_tx_source(const struct eipoib_from *f)
+{
+	return eipoib_source(f->skb->skb_iif, ether_addr_to_u64(f->src));
+}
+
 /* To everybody: peers, and the host, whose own packets IPoIB does not loop. */
 static void eipoib_tx_flood(struct eipoib_dev *dev, struct sk_buff *skb,
 			    const u8 *lladdr, u8 pkt_type)
@@ -94,7 +100,12 @@ static bool eipoib_tx_too_big(struct eipoib_from *f, const u8 *lladdr,
 
 	if (likely(eipoib_pmtu_fits(f->skb, mtu)))
 		return false;
-	error = eipoib_pmtu_error(dev, f->skb, mtu);
+	/* Nobody is told about a frame that was not for one station: RFC 1122. */
+	if (is_broadcast_ether_addr(f->dst)) {
+		eipoib_drop(dev, f->skb, EIPOIB_C_TOO_BIG);
+		return true;
+	}
+	error = eipoib_pmtu_error(dev, f->skb, eipoib_tx_source(f), mtu);
 	kfree_skb(f->skb);
 	eipoib_mac_of(src, to);
 	if (error && eipoib_frame(dev, error, error->protocol, f->src, src))
@@ -141,13 +152,14 @@ static void eipoib_tx_ip(struct eipoib_from *f, const struct in6_addr *from,
 	if (!is_multicast_ether_addr(f->dst)) {
 		eipoib_tx_unicast(f, from, to);
 	} else if (eipoib_ip_is_group(to)) {
-		eipoib_group_lladdr(lladdr, to, dev->lower->broadcast);
+		eipoib_group_dest(dev, to, eipoib_tx_source(f), lladdr);
 		if (!eipoib_tx_too_big(f, lladdr, to))
 			eipoib_tx_flood(dev, f->skb, lladdr,
 					PACKET_MULTICAST);
 	} else if (is_broadcast_ether_addr(f->dst) && eipoib_is_v4(to)) {
-		eipoib_tx_flood(dev, f->skb, dev->lower->broadcast,
-				PACKET_BROADCAST);
+		if (!eipoib_tx_too_big(f, dev->lower->broadcast, to))
+			eipoib_tx_flood(dev, f->skb, dev->lower->broadcast,
+					PACKET_BROADCAST);
 	} else {
 		eipoib_drop(dev, f->skb, EIPOIB_C_UNKNOWN_MAC);
 	}
@@ -349,8 +361,9 @@ static void eipoib_tx_nd(struct eipoib_from *f)
 	f->skb = skb;
 	if (eipoib_tx_nd_any(f, &nd)) {
 		addrconf_addr_solict_mult(&nd.target, &group);
-		eipoib_group_lladdr(lladdr, &group, dev->lower->broadcast);
-		eipoib_tx_flood(dev, skb, lladdr, PACKET_MULTICAST);
+		eipoib_group_dest(dev, &group, eipoib_tx_source(f), lladdr);
+		if (!eipoib_tx_too_big(f, lladdr, &nd.target))
+			eipoib_tx_flood(dev, skb, lladdr, PACKET_MULTICAST);
 		return;
 	}
 	eipoib_tx_ip(f, &nd.src, &nd.dst);
@@ -476,7 +489,7 @@ void eipoib_tx(struct eipoib_dev *dev, struct sk_buff *skb)
 		eipoib_tx_arp(&f);
 		break;
 	case htons(ETH_P_RARP):
-		eipoib_guests_moved(dev, f.src);
+		eipoib_guests_moved(dev, f.src, skb);
 		consume_skb(skb);
 		break;
 	default:

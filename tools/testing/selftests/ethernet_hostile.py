@@ -5,19 +5,23 @@ import errno
 import ipaddress
 import os
 import random
+import re
 import socket
 import struct
 import threading
 
 from lib import (Flood, defer, ends, hold, ip, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
-                 ksft_lt, ksft_not_in, ksft_pr, ksft_raises, ksft_true, ping,
-                 read, slow, timeout, wait_until)
+                 ksft_lt, ksft_not_in, ksft_pr, ksft_raises, ksft_true,
+                 mcast_receiver, mcast_sender, now, ping, read, slow, timeout, wait_until)
+from lib.connected import set_mode
 from lib.ethernet import Ethernet, reach
 from lib.genl import ethernet
+from lib.ksft import module_kind
+from lib.traffic import mcast_send
 from ethernet_netlink import give, listed
 from offload_traffic import SOL_UDP, UDP_SEGMENT
 
-BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 190}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 250}
 
 BROADCAST = b"\xff" * 6
 ARP, IPV4, IPV6 = 0x0806, 0x0800, 0x86dd
@@ -561,6 +565,9 @@ def test_claims():
         for _ in range(20):
             answered += ping(good.ns, pair.b.v4, limit=slow(0.5))
             most = max(most, host.count("guests"))
+        # There is room for one that comes now.
+        late = host.guest(106)
+        reach(late, pair.b)
     finally:
         stop.set()
         thread.join()
@@ -570,7 +577,7 @@ def test_claims():
     ksft_ge(answered, 18)
     ksft_gt(host.count("tx_guests_full"), 0)
     ksft_le(slab() - before, 8 * MIB)
-    unharmed(pair, good, bad)
+    unharmed(pair, good, bad, late)
 
 
 @timeout(120)
@@ -618,3 +625,109 @@ def test_groups():
         wait_until(lambda: "joined" in listed(host, "group-get").get(
             "239.51.0.1", ()), 15, "the other guest's group")
     unharmed(pair, good, bad)
+
+
+def report(*groups):
+    """A report of IGMPv3, of members of all these groups."""
+    body = struct.pack("!BBHHH", 0x22, 0, 0, 0, len(groups)) + b"".join(
+        struct.pack("!BBH4s", 4, 0, 0, packed(group)) for group in groups)
+    return body[:2] + struct.pack("!H", total(body)) + body[4:]
+
+
+@timeout(120)
+def test_reports():
+    """Nor does one that reports more than there may be in a second keep others from it."""
+    pair, host, bad, good = setting((113, 114))
+    raw = Raw(bad)
+    stop = threading.Event()
+
+    def flood():
+        number = 0
+        while not stop.is_set():
+            groups = [f"239.{52 + (number >> 9 & 63)}.{number >> 1 & 255}.{each}"
+                      for each in range(1, 129)]
+            raw.out(IPV4, ipv4(bad.v4, "224.0.0.22", 2, report(*groups)),
+                    bytes.fromhex("01005e000016"))
+            number += 1
+            stop.wait(0.02)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        wait_until(lambda: host.count("groups_full"), 10, "a refusal")
+        for number in range(1, 6):
+            with mcast_receiver(good, f"239.51.0.{number}"):
+                wait_until(lambda n=number: "joined" in listed(host, "group-get").get(
+                    f"239.51.0.{n}", ()), 5, "the other guest's group")
+    finally:
+        stop.set()
+        thread.join()
+    unharmed(pair, good, bad)
+
+
+@timeout(120)
+def test_groups_sent():
+    """A guest that sends to ever more groups has the fabric join some; all arrives."""
+    pair, host, bad, good = setting((115, 116))
+    with mcast_sender(bad, "239.60.0.1") as sock, \
+            mcast_receiver(pair.b, "239.62.1.1") as last:
+        begin = now()
+        for number in range(400):
+            sock.sendto(b"x", (f"239.{60 + (number >> 8)}.1.{number & 255}", 9))
+        hold(1)
+        # 15 in a second, and a second that has begun before
+        most = 15 * (now() - begin + 2)
+        ksft_ge(host.count("groups_full"), 400 - most)
+        ksft_gt(host.count("groups_full"), 0)
+        if module_kind() != "stock":
+            ksft_le(len(re.findall(r"GID: ff12:401b:[0-9a-f]+:0+:0+:0+:f3[cd]:1[0-9a-f]*",
+                                   read(f"/sys/kernel/debug/ipoib/{pair.a.ifname}_mcg"))),
+                    most)
+        for number in range(100, 200):
+            sock.sendto(b"x", (f"239.63.1.{number}", 9))
+        mcast_send(bad, "239.62.1.1", last, 1)
+        ksft_eq(last.collect(1, slow(3)), 1)
+    unharmed(pair, good, bad)
+
+
+@timeout(120)
+def test_long_broadcasts():
+    """What is too long for the group of all is dropped, on the way to the host, too."""
+    pair, host, bad, good = setting((117, 118))
+    pair.a.need_verbs("connected mode")
+    set_mode(pair.a, "connected")
+    defer(set_mode, pair.a, "datagram")
+    pair.a.set_mtu(65520)
+    ip(f"link set {bad.port} mtu 60000", ns=host.ns)
+    ip(f"link set {bad.ifname} mtu 60000", ns=bad.ns)
+    raw = Raw(bad)
+    for target in ("10.0.0.255", "255.255.255.255"):
+        counted(host, "too_big", lambda to=target: raw.out(
+            IPV4, ipv4(bad.v4, to, 17, bytes(3000))))
+    unharmed(pair, good, bad)
+
+
+@timeout(120)
+def test_source_of_others():
+    """Data from an address that a station has not keeps nobody from having it."""
+    pair, host, bad, good = setting((119, 120))
+    raw = Raw(bad)
+    stop = threading.Event()
+    addresses = [f"10.0.0.{number}" for number in (121, 122)]
+
+    def flood():
+        while not stop.wait(0.01):
+            for source in addresses:
+                raw.out(IPV4, ipv4(source, pair.b.v4, 17, bytes(8)),
+                        bytes.fromhex("ee1b") + packed(pair.b.v4))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        hold(1)
+        for number in (121, 122):
+            reach(host.guest(number), pair.b)
+    finally:
+        stop.set()
+        thread.join()
+    unharmed(pair, good)

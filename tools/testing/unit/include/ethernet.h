@@ -29,6 +29,7 @@ static inline __noreturn void unit_failed(const char *file, int line,
 }
 
 #define __percpu
+#define BIT_ULL(n)		(1ULL << (n))
 #define READ_ONCE(x)		(x)
 #define WARN_ON_ONCE(x)		({ UNIT_CHECK(!(x)); false; })
 #define GFP_ATOMIC		0
@@ -164,6 +165,7 @@ struct workqueue_struct { };
 struct nf_hook_ops { };
 struct u64_stats_sync { };
 #define noinline	__attribute__((__noinline__))
+#undef __always_inline
 #define __always_inline	inline __attribute__((__always_inline__))
 
 struct genl_family;
@@ -318,6 +320,16 @@ static inline bool ipv6_addr_v4mapped(const struct in6_addr *ip)
 
 	ipv6_addr_set_v4mapped(ip->s6_addr32[3], &mapped);
 	return ipv6_addr_equal(ip, &mapped);
+}
+
+static inline u64 ether_addr_to_u64(const u8 *addr)
+{
+	u64 value = 0;
+	int i;
+
+	for (i = 0; i < ETH_ALEN; i++)
+		value = value << 8 | addr[i];
+	return value;
 }
 
 static inline u32 jhash2(const u32 *words, u32 num, u32 start)

@@ -25,6 +25,7 @@ struct sk_buff {
 	u8 ip_summed;
 	bool gso;
 	u32 priority;
+	int skb_iif;
 };
 
 struct sk_buff_head {
