@@ -274,10 +274,14 @@ static void eipoib_guest_affirmed(struct eipoib_dev *dev,
 		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
 }
 
-/* Another station claims the address: it was @mac's, and may become so again. */
+/*
+ * A frame of another station, @mac, comes from the address, or @claims it.  Only a
+ * claim counts: data of a station that does not answer for its address must not
+ * keep the one that does from it.
+ */
 static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 					      struct eipoib_guest *guest,
-					      u64 mac)
+					      u64 mac, bool claims)
 {
 	if (guest->state == EIPOIB_GUEST_FIXED)
 		return EIPOIB_REFUSE;
@@ -288,9 +292,22 @@ static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 		return EIPOIB_SEND;
 	}
 	eipoib_guest_doubt(dev, guest);
-	if (guest->state == EIPOIB_GUEST_ASKED)
+	if (guest->state == EIPOIB_GUEST_ASKED && claims)
 		guest->rival = mac;
 	return EIPOIB_REFUSE;
+}
+
+/* The station that had the address is silent: the one that claims it is looked at. */
+void eipoib_guest_succeed(struct eipoib_dev *dev, struct eipoib_guest *guest)
+{
+	lockdep_assert_held(&dev->lock);
+	WRITE_ONCE(guest->mac, guest->rival);
+	guest->rival = 0;
+	guest->router = false;
+	WRITE_ONCE(guest->heard, jiffies);
+	eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
+	/* The former one may have moved, and not be ready to answer yet. */
+	guest->tries = EIPOIB_GUEST_SUCCESSION;
 }
 
 /* What becomes of a frame from an address in this state */
@@ -307,6 +324,16 @@ static enum eipoib_verdict eipoib_guest_verdict(struct eipoib_dev *dev,
 	default:
 		return EIPOIB_SEND;
 	}
+}
+
+/*
+ * Is it an entry that only keeps a station from what it has not, or may not have?
+ * Another one that claims the address is looked at by itself.
+ */
+static bool eipoib_guest_idle(const struct eipoib_guest *guest)
+{
+	return guest->state == EIPOIB_GUEST_SEEN ||
+	       guest->state == EIPOIB_GUEST_REFUSED;
 }
 
 /**
@@ -329,8 +356,12 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 		return EIPOIB_REFUSE;
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
+	if (guest && guest->mac != mac && eipoib_guest_idle(guest)) {
+		eipoib_guest_remove(dev, guest);
+		guest = NULL;
+	}
 	if (guest && guest->mac != mac) {
-		verdict = eipoib_guest_other(dev, guest, mac);
+		verdict = eipoib_guest_other(dev, guest, mac, true);
 	} else {
 		guest = guest ?: eipoib_guest_add(dev, ip, mac, skb);
 		if (guest) {
@@ -385,7 +416,7 @@ eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
 	}
 	if (guest && guest->mac != mac &&
 	    (guard || guest->state == EIPOIB_GUEST_FIXED))
-		verdict = eipoib_guest_other(dev, guest, mac);
+		verdict = eipoib_guest_other(dev, guest, mac, false);
 	else if (!guard)
 		verdict = EIPOIB_SEND;
 	else if (guest)

@@ -74,19 +74,18 @@ static void eipoib_guest_left(struct eipoib_dev *dev,
 /*
  * The guest does not answer.  One whose address nobody claims keeps it for now: a
  * virtual machine may have been stopped for a moment.  If it was moved and has
- * not said so, its answer to a question is what another host hears of it.
+ * not said so, its answer to a question is what another host hears of it.  Of a
+ * peer and another station that claim it the peer is believed, whom its own host
+ * has asked.
  */
 static void eipoib_guest_mute(struct eipoib_dev *dev,
 			      struct eipoib_guest *guest,
 			      struct eipoib_batch *batch)
 {
-	if (guest->rival) {
-		WRITE_ONCE(guest->mac, guest->rival);
-		eipoib_guest_hold(dev, guest);
-		WRITE_ONCE(guest->heard, jiffies);
-		guest->announce = 1;
-	} else if (memchr_inv(guest->contender, 0, INFINIBAND_ALEN)) {
+	if (memchr_inv(guest->contender, 0, INFINIBAND_ALEN)) {
 		eipoib_guest_left(dev, guest, batch);
+	} else if (guest->rival) {
+		eipoib_guest_succeed(dev, guest);
 	} else if (time_after(jiffies, READ_ONCE(guest->heard) +
 			      EIPOIB_GUEST_AGE)) {
 		eipoib_guest_remove(dev, guest);
@@ -105,7 +104,11 @@ static void eipoib_guest_silence(struct eipoib_dev *dev,
 {
 	switch (guest->state) {
 	case EIPOIB_GUEST_CLAIMED:
-		eipoib_guest_hold(dev, guest);
+		/* Nobody could hear the questions: they are asked again. */
+		if (!netif_carrier_ok(dev->lower))
+			guest->tries = EIPOIB_GUEST_TRIES;
+		else
+			eipoib_guest_hold(dev, guest);
 		break;
 	case EIPOIB_GUEST_ASKED:
 		eipoib_guest_mute(dev, guest, batch);

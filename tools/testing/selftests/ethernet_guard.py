@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whose address is it: the guard, guests that move, loops."""
 
+import threading
 import time
 
-from lib import (Flood, Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_false, ksft_ge,
-                 ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, ping, ping_ok, slow,
-                 timeout, wait_until)
+from lib import (Capture, Flood, Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_false,
+                 ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, ping, ping_ok,
+                 slow, timeout, wait_until)
 from lib.ethernet import Ethernet, lladdr, peer_mac, reach, resolved
 from lib.netns import ROOT
 from lib.users import name_of
+from ethernet_hostile import ARP, IPV4, IPV6, Raw, arp, ipv4, ipv6, packed
 from ethernet_stack import dad_fails, duplicate
 
-BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 150}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 190}
 
 
 def silent(guest, address):
@@ -125,6 +127,39 @@ def test_moves_at_once():
         reach(pair.a, guest)
         reach(pair.b, guest)
     stream.finish()
+
+
+@timeout(150)
+def test_moves_contested():
+    """A station that claims the address of one that moves away does not get it."""
+    pair = ends()
+    hosts = Ethernet(pair.a), Ethernet(pair.b)
+    thief = hosts[0].guest(118)
+    raw = Raw(thief)
+    for number in (119, 120, 121):
+        guest = hosts[0].guest(number)
+        reach(guest, pair.b)
+        stop = threading.Event()
+
+        def claim(address=guest.v4, stop=stop):
+            while not stop.wait(0.03):
+                raw.out(ARP, arp(raw.mac, address, pair.a.v4))
+                raw.out(IPV4, ipv4(address, pair.b.v4, 17, bytes(8)),
+                        bytes.fromhex("ee1b") + packed(pair.b.v4))
+
+        thread = threading.Thread(target=claim)
+        thread.start()
+        try:
+            hold(0.5)
+            guest.move(hosts[1])
+            announce(guest)
+            hold(3)
+            wait_until(lambda g=guest: ping(pair.a.ns, g.v4, limit=1), 10, "an answer")
+            ksft_ge(ping(pair.a.ns, guest.v4, count=20, limit=slow(0.5), gap=0.1), 18)
+        finally:
+            stop.set()
+            thread.join()
+        reach(guest, pair.a)
 
 
 @timeout(150)
