@@ -16,6 +16,7 @@
 #include "eipoib_genl.h"
 #include "eipoib_group.h"
 #include "eipoib_guest.h"
+#include "eipoib_lower.h"
 #include "eipoib_link.h"
 #include "eipoib_msg.h"
 #include "eipoib_peer.h"
@@ -250,6 +251,16 @@ static int eipoib_genl_read(struct genl_info *info,
 	return -EINVAL;
 }
 
+static int eipoib_genl_may(const struct eipoib_dev *dev,
+			   struct netlink_ext_ack *extack)
+{
+	if (eipoib_lower_may(dev))
+		return 0;
+	NL_SET_ERR_MSG(extack,
+		       "That needs CAP_NET_ADMIN where the lower interface is");
+	return -EPERM;
+}
+
 /* Make a change, with rtnl. */
 static int eipoib_genl_do(struct genl_info *info,
 			  int (*apply)(const struct eipoib_genl_change *change,
@@ -272,7 +283,8 @@ static int eipoib_genl_do(struct genl_info *info,
 		ret = PTR_ERR(ndev);
 	} else {
 		change.dev = eipoib_priv(ndev);
-		ret = apply(&change, info->extack);
+		ret = eipoib_genl_may(change.dev, info->extack) ?:
+		      apply(&change, info->extack);
 	}
 	rtnl_unlock();
 	return ret;

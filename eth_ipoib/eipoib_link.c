@@ -51,7 +51,14 @@ static int eipoib_changelink(struct net_device *ndev, struct nlattr *tb[],
 			     struct nlattr *data[],
 			     struct netlink_ext_ack *extack)
 {
-	eipoib_set(eipoib_priv(ndev), data);
+	struct eipoib_dev *dev = eipoib_priv(ndev);
+
+	if (data && !eipoib_lower_may(dev)) {
+		NL_SET_ERR_MSG(extack,
+			       "That needs CAP_NET_ADMIN where the lower interface is");
+		return -EPERM;
+	}
+	eipoib_set(dev, data);
 	return 0;
 }
 

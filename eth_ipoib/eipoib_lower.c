@@ -177,6 +177,21 @@ int eipoib_lower_check(const struct net_device *lower,
 }
 
 /**
+ * eipoib_lower_may - may the caller decide who has which address on the fabric?
+ * @dev: interface
+ *
+ * It may be in the namespace of a container, whose administrator is not that of
+ * the lower interface.
+ *
+ * Context: process.
+ * Return: true if it has CAP_NET_ADMIN in the lower interface's namespace
+ */
+bool eipoib_lower_may(const struct eipoib_dev *dev)
+{
+	return ns_capable(dev_net(dev->lower)->user_ns, CAP_NET_ADMIN);
+}
+
+/**
  * eipoib_lower_attach - begin to get the packets of the lower interface
  * @dev: interface
  * @extack: what is said if it fails

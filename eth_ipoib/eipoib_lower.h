@@ -9,6 +9,7 @@
 
 int eipoib_lower_check(const struct net_device *lower,
 		       struct netlink_ext_ack *extack);
+bool eipoib_lower_may(const struct eipoib_dev *dev);
 int eipoib_lower_attach(struct eipoib_dev *dev, struct netlink_ext_ack *extack);
 void eipoib_lower_detach(struct eipoib_dev *dev);
 struct eipoib_dev *eipoib_on_lower(const struct net_device *lower);

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The netlink family of eth_ipoib: guests, peers, groups, addresses given to guests."""
 
+import contextlib
 import errno
 import ipaddress
 import itertools
 import json
 import os
+import subprocess
 import threading
 
 from lib import (Netns, Tracer, cmd, defer, ends, ip, ksft_eq, ksft_ge, ksft_in, ksft_not_in,
@@ -384,6 +386,41 @@ def test_rights():
         done = cmd([*become, "python3", "-B", "-c", program], ns=host.ns)
         ksft_eq(done.stdout.split(), 5 * [str(errno.EPERM)])
     ksft_eq(len(fixed(host)), 1)
+
+
+@contextlib.contextmanager
+def container():
+    """The leading process of a network and a user namespace of its own."""
+    with subprocess.Popen(["unshare", "--user", "--map-root-user", "--net", "sh", "-c",
+                           "echo; exec sleep 1000"], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def test_rights_elsewhere():
+    """Root of a container that the interface is in may use it, and not decide for it."""
+    pair = ends()
+    host = Ethernet(pair.a, bridge=None)
+    give(host, ipaddress.ip_address("10.0.0.9"))
+    with container() as pid:
+        ip(f"link set {host.ifname} netns {pid}", ns=host.ns)
+        inside = ["nsenter", "-t", str(pid), "-U", "-n", "--preserve-credentials"]
+
+        def refused(*argv):
+            done = cmd([*inside, *argv], fail=False, timeout=slow(20))
+            ksft_true(done.ret, argv)
+            ksft_in("CAP_NET_ADMIN", done.stdout + done.stderr)
+        for words in ("guard off", "max_guests 32767"):
+            refused("ip", "link", "set", host.ifname, "type", "eipoib", *words.split())
+        refused(CTL, "guest", "add", host.ifname, "10.0.0.10", STATION.hex(":"))
+        refused(CTL, "guest", "del", host.ifname, "10.0.0.9")
+        ksft_in("guard on max_guests 1024",
+                cmd([*inside, "ip", "-d", "link", "show", host.ifname]).stdout)
+        cmd([*inside, "ip", "link", "set", host.ifname, "up"])
+        ksft_in("10.0.0.9", cmd([*inside, CTL, "guests"], timeout=slow(20)).stdout)
 
 
 def ctl(host, *words, fail=True):
