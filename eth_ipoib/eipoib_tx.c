@@ -18,9 +18,12 @@
 #include "eipoib_send.h"
 #include "eipoib_tx.h"
 
-/* VRRP, RFC 9568: protocol, group */
+/* VRRP, RFC 9568: protocol, groups */
 #define EIPOIB_PROTO_VRRP	112
 #define EIPOIB_GROUP_VRRP	0xe0000012
+static const struct in6_addr eipoib_group_vrrp6 = {
+	.s6_addr = { [0] = 0xff, [1] = 0x02, [15] = 0x12 },
+};
 
 /**
  * struct eipoib_from - a frame of a guest, without its header
@@ -165,14 +168,38 @@ static void eipoib_tx_ip(struct eipoib_from *f, const struct in6_addr *from,
 	}
 }
 
-/* ---- IPv4 ---------------------------------------------------------------- */
+/* ---- sources ------------------------------------------------------------- */
 
-/* Routers that stand in for each other say so from another station. */
-static bool eipoib_tx_is_vrrp(const struct iphdr *ip)
+/*
+ * Routers that stand in for each other (RFC 9568) say so from their own address
+ * and the MAC of the one that they are together.  The address has to be a guest's.
+ */
+static noinline bool eipoib_tx_is_vrrp(const struct eipoib_from *f,
+				       const struct in6_addr *from,
+				       const struct in6_addr *to)
 {
-	return ip->protocol == EIPOIB_PROTO_VRRP &&
-	       ip->daddr == htonl(EIPOIB_GROUP_VRRP);
+	static const u8 mac[4] = { 0x00, 0x00, 0x5e, 0x00 };
+	bool v4 = eipoib_is_v4(to);
+
+	return !memcmp(f->src, mac, sizeof(mac)) && f->src[4] == (v4 ? 1 : 2) &&
+	       (v4 ? eipoib_to_v4(to) == htonl(EIPOIB_GROUP_VRRP) :
+		     ipv6_addr_equal(to, &eipoib_group_vrrp6)) &&
+	       eipoib_guest_is(f->dev, from);
 }
+
+/* May the station send from this address?  If not, the frame is kept or dropped. */
+static __always_inline bool eipoib_tx_may(struct eipoib_from *f, u8 proto,
+					  const struct in6_addr *from,
+					  const struct in6_addr *to)
+{
+	return (unlikely(proto == EIPOIB_PROTO_VRRP) &&
+		eipoib_tx_is_vrrp(f, from, to)) ||
+	       eipoib_tx_verdict(f->dev, f->skb,
+				 eipoib_guest_data(f->dev, from, f->src,
+						   f->skb));
+}
+
+/* ---- IPv4 ---------------------------------------------------------------- */
 
 static void eipoib_tx_ip4(struct eipoib_from *f)
 {
@@ -189,9 +216,7 @@ static void eipoib_tx_ip4(struct eipoib_from *f)
 	ip = (const void *)f->skb->data;
 	from = eipoib_v4(ip->saddr);
 	to = eipoib_v4(ip->daddr);
-	if (ip->saddr && !eipoib_tx_is_vrrp(ip) &&
-	    !eipoib_tx_verdict(dev, f->skb,
-			       eipoib_guest_data(dev, &from, f->src, f->skb)))
+	if (ip->saddr && !eipoib_tx_may(f, ip->protocol, &from, &to))
 		return;
 	if (ip->protocol == IPPROTO_IGMP)
 		eipoib_group_snoop4(dev, f->skb, f->src);
@@ -388,8 +413,7 @@ static void eipoib_tx_ip6(struct eipoib_from *f)
 	    ipv6_addr_v4mapped(&to) || eipoib_nd_hidden(f->skb))
 		goto malformed;
 	if (!ipv6_addr_any(&from) &&
-	    !eipoib_tx_verdict(dev, f->skb,
-			       eipoib_guest_data(dev, &from, f->src, f->skb)))
+	    !eipoib_tx_may(f, ip->nexthdr, &from, &to))
 		return;
 	if (ipv6_addr_is_multicast(&to))
 		eipoib_group_snoop6(dev, f->skb, f->src);

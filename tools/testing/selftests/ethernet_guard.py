@@ -5,8 +5,8 @@ import threading
 import time
 
 from lib import (Capture, Flood, Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_false,
-                 ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, ping, ping_ok,
-                 slow, timeout, wait_until)
+                 ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, mcast_receiver,
+                 ping, ping_ok, slow, timeout, wait_until)
 from lib.ethernet import Ethernet, lladdr, peer_mac, reach, resolved
 from lib.netns import ROOT
 from lib.users import name_of
@@ -231,3 +231,34 @@ def test_loop():
     ksft_le(pair.a.stat("tx_packets") - before, 400)
     ksft_ge(one.count("tx_loops") + two.count("tx_loops"), 1)
     ksft_true(one.carrier())
+
+
+def test_vrrp():
+    """Routers in guests speak for each other from their own addresses alone."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest = host.guest(122)
+    reach(guest, pair.b)
+    raw = Raw(guest)
+    for source, strange, group, kind, packet, dst, mac in (
+            (guest.v4, pair.b.v4, "224.0.0.18", IPV4, ipv4, "01005e000012",
+             "00005e000107"),
+            (guest.v6, pair.b.v6, "ff02::12", IPV6, ipv6, "333300000012",
+             "00005e000207")):
+        def send(address, source_mac, dst=dst, group=group, kind=kind, packet=packet):
+            raw.out(kind, packet(address, group, 112, b"\x31" + bytes(7)),
+                    bytes.fromhex(dst), source_mac)
+
+        def came(packets, address, group=group):
+            wanted = packed(address) + packed(group)
+            return [p for p in packets.packets if wanted in p.data]
+        with mcast_receiver(pair.b, group), Capture(pair.b) as packets:
+            wait_until(lambda s=send, a=source, m=mac, c=came, p=packets:
+                       (s(a, bytes.fromhex(m)), c(p, a))[1], 10, "an advertisement")
+            before = host.count("tx_refused") + host.count("tx_unconfirmed")
+            send(strange, bytes.fromhex(mac))
+            send(strange, raw.mac)
+            wait_until(lambda n=before: host.count("tx_refused") +
+                       host.count("tx_unconfirmed") > n, 10, "a refusal")
+            hold(1)
+            ksft_eq(came(packets, strange), [])
