@@ -302,9 +302,12 @@ static int eipoib_genl_give(const struct eipoib_genl_change *change,
 	if (change->prefix) {
 		ret = eipoib_prefix_give(change->dev, &change->ip, change->len,
 					 change->mac, extack);
-		if (!ret)
-			eipoib_guests_recheck(change->dev);
-		return ret;
+		if (ret)
+			return ret;
+		/* Claims that have not seen it are over then. */
+		synchronize_net();
+		eipoib_guests_recheck(change->dev);
+		return 0;
 	}
 	return eipoib_guest_give(change->dev, &change->ip, change->mac, extack);
 }

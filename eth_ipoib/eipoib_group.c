@@ -541,15 +541,18 @@ static bool eipoib_group_sync(struct eipoib_dev *dev)
  *
  * Not all at once: the next tick goes on.  Only this file frees groups, with
  * eipoib_dev.joins held.
+ *
+ * Return: true if there may be more to do
  */
-void eipoib_groups_sync(struct eipoib_dev *dev)
+bool eipoib_groups_sync(struct eipoib_dev *dev)
 {
 	int num = EIPOIB_GROUP_SYNC;
 
 	mutex_lock(&dev->joins);
-	while (num-- && eipoib_group_sync(dev))
-		;
+	while (num && eipoib_group_sync(dev))
+		num--;
 	mutex_unlock(&dev->joins);
+	return !num;
 }
 
 /**

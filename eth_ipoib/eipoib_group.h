@@ -21,7 +21,7 @@ bool eipoib_group_snoop4(struct eipoib_dev *dev, struct sk_buff *skb,
 bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 			 const u8 *mac);
 void eipoib_groups_tick(struct eipoib_dev *dev);
-void eipoib_groups_sync(struct eipoib_dev *dev);
+bool eipoib_groups_sync(struct eipoib_dev *dev);
 int eipoib_groups_dump(struct eipoib_dev *dev, struct eipoib_dump *dump);
 
 #endif

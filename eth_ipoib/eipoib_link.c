@@ -38,6 +38,14 @@ static int eipoib_validate(struct nlattr *tb[], struct nlattr *data[],
 	return 0;
 }
 
+/* Not one that stands for a peer, which is one of 4096. */
+static void eipoib_random_mac(struct net_device *ndev)
+{
+	do {
+		eth_hw_addr_random(ndev);
+	} while (eipoib_mac_kind(ndev->dev_addr) != EIPOIB_MAC_OTHER);
+}
+
 static void eipoib_set(struct eipoib_dev *dev, struct nlattr *data[])
 {
 	if (data && data[IFLA_EIPOIB_GUARD])
@@ -133,7 +141,7 @@ static int eipoib_newlink(struct net_device *ndev,
 	dev->max_guests = EIPOIB_GUESTS;
 	eipoib_set(dev, params->data);
 	if (!tb[IFLA_ADDRESS])
-		eth_hw_addr_random(ndev);
+		eipoib_random_mac(ndev);
 	eipoib_adopt(ndev, lower);
 	ret = eipoib_set_mtu(ndev, tb[IFLA_MTU], extack) ?:
 	      register_netdevice(ndev);

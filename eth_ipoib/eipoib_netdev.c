@@ -74,7 +74,7 @@ static void eipoib_tick(struct work_struct *work)
 	spin_unlock_bh(&dev->lock);
 	eipoib_batch_send(dev, &batch);
 	eipoib_send_granted(dev, &frames);
-	eipoib_groups_sync(dev);
+	busy |= eipoib_groups_sync(dev);
 	if (netif_running(dev->ndev))
 		queue_delayed_work(eipoib_wq, &dev->work,
 				   busy ? EIPOIB_TICK_ASK : EIPOIB_TICK);

@@ -495,8 +495,10 @@ void eipoib_tx(struct eipoib_dev *dev, struct sk_buff *skb)
 	__skb_pull(skb, ETH_HLEN);
 	skb_reset_network_header(skb);
 	skb->protocol = proto;
-	if (skb->ip_summed == CHECKSUM_PARTIAL && !eipoib_tx_csum_fits(skb) &&
-	    !eipoib_tx_csum_now(skb)) {
+	if (skb->ip_summed != CHECKSUM_PARTIAL) {
+		/* A sum of the whole frame is not the packet's. */
+		skb_forward_csum(skb);
+	} else if (!eipoib_tx_csum_fits(skb) && !eipoib_tx_csum_now(skb)) {
 		eipoib_drop(dev, skb, EIPOIB_C_MALFORMED);
 		return;
 	}
