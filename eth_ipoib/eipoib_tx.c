@@ -379,6 +379,9 @@ static void eipoib_tx_nd(struct eipoib_from *f)
 	skb = eipoib_nd_translate(dev, f->skb, &nd, INFINIBAND_ALEN,
 				  nd.type == NDISC_REDIRECT ? NULL :
 				  dev->lower->dev_addr);
+	/* It counts for the port that the guest's message came by. */
+	if (skb)
+		skb->skb_iif = f->skb->skb_iif;
 	consume_skb(f->skb);
 	if (!skb)
 		return;
