@@ -178,8 +178,7 @@ static bool eipoib_group_may_send(struct eipoib_dev *dev,
 	}
 	if (eipoib_group_find(dev, ip))
 		return true;
-	if (!slot || !eipoib_share_take(&dev->sends, source) ||
-	    !eipoib_share_all(&dev->sends))
+	if (!slot || !eipoib_share_use(&dev->sends, source))
 		return false;
 	slot->ip = *ip;
 	slot->used = jiffies;

@@ -232,8 +232,7 @@ void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *addr,
 	u64 mac = ether_addr_to_u64(addr);
 
 	spin_lock_bh(&dev->lock);
-	if (eipoib_share_take(&dev->moves, eipoib_source(skb->skb_iif, mac)) &&
-	    eipoib_share_all(&dev->moves))
+	if (eipoib_share_use(&dev->moves, eipoib_source(skb->skb_iif, mac)))
 		eipoib_guests_tell(dev, mac);
 	spin_unlock_bh(&dev->lock);
 }

@@ -57,4 +57,10 @@ static inline bool eipoib_share_all(struct eipoib_share *share)
 	return __ratelimit(&share->all);
 }
 
+/* Both, where nothing is to be looked at in between; locked likewise. */
+static inline bool eipoib_share_use(struct eipoib_share *share, u64 source)
+{
+	return eipoib_share_take(share, source) && eipoib_share_all(share);
+}
+
 #endif

@@ -448,8 +448,7 @@ void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 	eipoib_batch_init(&batch);
 	spin_lock_bh(&dev->lock);
 	peer = eipoib_peer_find(dev, ip);
-	if (!peer && eipoib_share_take(&dev->asks, source) &&
-	    eipoib_share_all(&dev->asks))
+	if (!peer && eipoib_share_use(&dev->asks, source))
 		peer = eipoib_peer_add(dev, ip);
 	if (!peer) {
 		eipoib_drop(dev, skb, EIPOIB_C_UNRESOLVED);

@@ -180,8 +180,7 @@ static bool eipoib_pmtu_may_tell(struct eipoib_dev *dev, u64 source)
 	bool may;
 
 	spin_lock_bh(&dev->lock);
-	may = eipoib_share_take(&dev->errors, source) &&
-	      eipoib_share_all(&dev->errors);
+	may = eipoib_share_use(&dev->errors, source);
 	spin_unlock_bh(&dev->lock);
 	return may;
 }
