@@ -10,7 +10,7 @@
 #define EIPOIB_GUEST_AGE	(300 * HZ)	/* not heard of: ask */
 #define EIPOIB_GUEST_MISSED	(2 * HZ)	/* the same, of one that is sent to */
 #define EIPOIB_GUEST_TRIES	3
-#define EIPOIB_GUEST_SUCCESSION	10		/* the same, if it was another's */
+#define EIPOIB_GUEST_SUCCESSION	20		/* the same, if it was another's */
 #define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
 #define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
 #define EIPOIB_GUEST_REFUSAL	HZ		/* how long one is remembered */
