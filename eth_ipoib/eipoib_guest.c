@@ -274,18 +274,42 @@ static void eipoib_guest_affirmed(struct eipoib_dev *dev,
 		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
 }
 
+/* Under RCU, or with the lock. */
+static bool eipoib_guest_holds(const struct eipoib_guest *guest)
+{
+	enum eipoib_guest_state state = READ_ONCE(guest->state);
+
+	return state == EIPOIB_GUEST_HELD || state == EIPOIB_GUEST_ASKED ||
+	       state == EIPOIB_GUEST_FIXED;
+}
+
 /*
- * A frame of another station, @mac, comes from the address, or @claims it.  Only a
+ * May another station, @addr, have the address at once?  It may if nobody is on
+ * guard, or if it is this host, whose bridge has got another MAC.
+ */
+static bool eipoib_guest_yields(struct eipoib_dev *dev,
+				const struct eipoib_guest *guest,
+				const u8 *addr)
+{
+	return !READ_ONCE(dev->guard) ||
+	       (eipoib_guest_holds(guest) &&
+		eipoib_host_is(dev, &guest->ip, addr));
+}
+
+/*
+ * A frame of another station, @addr, comes from the address, or @claims it.  Only a
  * claim counts: data of a station that does not answer for its address must not
  * keep the one that does from it.
  */
 static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 					      struct eipoib_guest *guest,
-					      u64 mac, bool claims)
+					      const u8 *addr, bool claims)
 {
+	u64 mac = ether_addr_to_u64(addr);
+
 	if (guest->state == EIPOIB_GUEST_FIXED)
 		return EIPOIB_REFUSE;
-	if (!READ_ONCE(dev->guard)) {
+	if (eipoib_guest_yields(dev, guest, addr)) {
 		WRITE_ONCE(guest->mac, mac);
 		eipoib_guest_hold(dev, guest);
 		guest->announce = 1;
@@ -361,7 +385,7 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 		guest = NULL;
 	}
 	if (guest && guest->mac != mac) {
-		verdict = eipoib_guest_other(dev, guest, mac, true);
+		verdict = eipoib_guest_other(dev, guest, addr, true);
 	} else {
 		guest = guest ?: eipoib_guest_add(dev, ip, mac, skb);
 		if (guest) {
@@ -416,7 +440,7 @@ eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
 	}
 	if (guest && guest->mac != mac &&
 	    (guard || guest->state == EIPOIB_GUEST_FIXED))
-		verdict = eipoib_guest_other(dev, guest, mac, false);
+		verdict = eipoib_guest_other(dev, guest, addr, false);
 	else if (!guard)
 		verdict = EIPOIB_SEND;
 	else if (guest)
@@ -424,15 +448,6 @@ eipoib_guest_unsure(struct eipoib_dev *dev, const struct in6_addr *ip,
 out:
 	spin_unlock_bh(&dev->lock);
 	return verdict;
-}
-
-/* Under RCU */
-static bool eipoib_guest_holds(const struct eipoib_guest *guest)
-{
-	enum eipoib_guest_state state = READ_ONCE(guest->state);
-
-	return state == EIPOIB_GUEST_HELD || state == EIPOIB_GUEST_ASKED ||
-	       state == EIPOIB_GUEST_FIXED;
 }
 
 /**

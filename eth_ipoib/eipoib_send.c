@@ -89,6 +89,33 @@ const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 	return NULL;
 }
 
+/* Is the interface @has, of this host, that station of the Ethernet? */
+static bool eipoib_host_has_mac(const struct eipoib_dev *dev,
+				const struct net_device *has, const u8 *mac)
+{
+	return has != dev->lower && has->type == ARPHRD_ETHER &&
+	       ether_addr_equal(has->dev_addr, mac);
+}
+
+/**
+ * eipoib_host_is - is a station this host, which has that address?
+ * @dev: interface
+ * @ip: address
+ * @mac: station
+ */
+bool eipoib_host_is(struct eipoib_dev *dev, const struct in6_addr *ip,
+		    const u8 *mac)
+{
+	const struct net_device *has;
+	bool is;
+
+	rcu_read_lock();
+	has = eipoib_host_dev(dev, ip);
+	is = has && eipoib_host_has_mac(dev, has, mac);
+	rcu_read_unlock();
+	return is;
+}
+
 /**
  * eipoib_host_allows - may a station have an address, as far as this host goes?
  * @dev: interface
@@ -105,8 +132,7 @@ bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 	rcu_read_lock();
 	has = eipoib_host_dev(dev, ip);
-	allows = !has || (has != dev->lower && has->type == ARPHRD_ETHER &&
-			  ether_addr_equal(has->dev_addr, mac));
+	allows = !has || eipoib_host_has_mac(dev, has, mac);
 	rcu_read_unlock();
 	return allows;
 }

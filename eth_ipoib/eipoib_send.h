@@ -35,6 +35,8 @@ void eipoib_host_from(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      struct in6_addr *from);
 const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 					 const struct in6_addr *ip);
+bool eipoib_host_is(struct eipoib_dev *dev, const struct in6_addr *ip,
+		    const u8 *mac);
 bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,
 			const u8 *mac);
 void eipoib_scrub(struct sk_buff *skb);

@@ -74,6 +74,22 @@ def test_guests_address():
     ksft_lt(time.monotonic() - begin, slow(3))
 
 
+def test_hosts_new_mac():
+    """The host's bridge gets another MAC: it goes on from its address at once."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    ip(f"addr add 10.0.9.1/24 dev {host.bridge}", ns=host.ns)
+    ip(f"addr add 10.0.9.2/24 dev {pair.b.ifname}", ns=pair.b.ns)
+    defer(ip, f"addr del 10.0.9.2/24 dev {pair.b.ifname}", ns=pair.b.ns)
+    wait_until(lambda: ping(host.ns, "10.0.9.2", limit=0.5), 10, "an answer")
+    for number in range(3):
+        refused = host.count("tx_refused")
+        ip(f"link set {host.bridge} address 02:00:00:00:09:{number:02x}", ns=host.ns)
+        ksft_eq(ping(host.ns, "10.0.9.2", count=3, limit=slow(0.5)), 3)
+        ksft_eq(host.count("tx_refused"), refused)
+        ping_ok(pair.b.ns, "10.0.9.1")
+
+
 def test_unguarded():
     """Without the guard an address goes to whom it is claimed by."""
     pair = ends()
