@@ -155,6 +155,7 @@ def test_moves_contested():
     for number in (119, 120, 121):
         guest = hosts[0].guest(number)
         reach(guest, pair.b)
+        own = Raw(guest)
         stop = threading.Event()
 
         def claim(address=guest.v4, stop=stop):
@@ -168,7 +169,7 @@ def test_moves_contested():
         try:
             hold(0.5)
             guest.move(hosts[1])
-            announce(guest)
+            own.out(ARP, arp(own.mac, guest.v4, guest.v4))
             hold(3)
             wait_until(lambda g=guest: ping(pair.a.ns, g.v4, limit=1), 10, "an answer")
             ksft_ge(ping(pair.a.ns, guest.v4, count=20, limit=slow(0.5), gap=0.1), 18)

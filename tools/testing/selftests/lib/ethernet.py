@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ethernet on a partition: interfaces of eth_ipoib, bridges, guests behind them."""
 
+import contextlib
 import os
 import re
 import textwrap
@@ -8,6 +9,7 @@ import textwrap
 from common import ROOT as TREE
 from .ksft import Failed, defer
 from .netns import ROOT, Netns
+from .rtnl import Rtnl
 from .traffic import ping
 from .utils import cmd, exists, ip, read, read_int, slow, wait_until
 
@@ -149,10 +151,15 @@ class Guest:
         ip(f"link set {self.port} master {ethernet.bridge} up", ns=ethernet.ns)
 
     def move(self, ethernet):
-        """To another host, without a word."""
-        ip(f"link set {self.port} nomaster netns {ethernet.ns.name}",
-           ns=self.ethernet.ns)
-        self.plug(ethernet)
+        """
+        To another host, without a word.  It is away no longer than two system calls
+        take: programs need seconds for that on slow machines.
+        """
+        with contextlib.closing(Rtnl(self.ethernet.ns)) as here, \
+                contextlib.closing(Rtnl(ethernet.ns)) as there:
+            here.move(self.port, ethernet.ns)
+            there.enslave(self.port, ethernet.bridge)
+        self.ethernet = ethernet
 
     def drop(self):
         ip(f"link del {self.ifname}", ns=self.ns, fail=False)

@@ -12,7 +12,7 @@ import struct
 NEWLINK, DELLINK, SETLINK, NEWADDR = 16, 17, 19, 20
 REQUEST, ACK, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK = 1, 3, 4, 5
-IFLA_LINKINFO, IFLA_GROUP, IFLA_NET_NS_FD = 18, 27, 28
+IFLA_MASTER, IFLA_LINKINFO, IFLA_GROUP, IFLA_NET_NS_FD = 10, 18, 27, 28
 INFO_KIND, INFO_DATA = 1, 2
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 IPOIB_PKEY, IPOIB_MODE, IPOIB_UMCAST = 1, 2, 3
@@ -123,6 +123,10 @@ class Rtnl:
 
     def up(self, name):
         self._set(name, b"", IFF_UP, IFF_UP)
+
+    def enslave(self, name, master):
+        """To a bridge or bond, and up."""
+        self._set(name, attr(IFLA_MASTER, self.index(master)), IFF_UP, IFF_UP)
 
     def down(self, name):
         self._set(name, b"", 0, IFF_UP)
