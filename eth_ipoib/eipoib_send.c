@@ -89,12 +89,39 @@ const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 	return NULL;
 }
 
-/* Is the interface @has, of this host, that station of the Ethernet? */
-static bool eipoib_host_has_mac(const struct eipoib_dev *dev,
-				const struct net_device *has, const u8 *mac)
+/* Is an interface of this host that station of the Ethernet? */
+static bool eipoib_is_station(const struct net_device *ndev, const u8 *mac)
 {
-	return has != dev->lower && has->type == ARPHRD_ETHER &&
-	       ether_addr_equal(has->dev_addr, mac);
+	return ndev->type == ARPHRD_ETHER &&
+	       ether_addr_equal(ndev->dev_addr, mac);
+}
+
+/*
+ * Has the interface that is the station a link-local address?  Others may have the
+ * same: a bridge by default has that of one of its ports.
+ */
+static bool eipoib_station_has(struct net *net, const struct in6_addr *ip,
+			       const u8 *mac)
+{
+	struct net_device *ndev;
+
+	for_each_netdev_rcu(net, ndev)
+		if (eipoib_is_station(ndev, mac) &&
+		    ipv6_chk_addr(net, ip, ndev, 1))
+			return true;
+	return false;
+}
+
+/* Is a station this host, of which @has is an interface with the address? */
+static bool eipoib_host_is_station(struct eipoib_dev *dev,
+				   const struct net_device *has,
+				   const struct in6_addr *ip, const u8 *mac)
+{
+	if (has == dev->lower)
+		return false;
+	return eipoib_is_station(has, mac) ||
+	       (ipv6_addr_type(ip) & IPV6_ADDR_LINKLOCAL &&
+		eipoib_station_has(dev_net(dev->lower), ip, mac));
 }
 
 /**
@@ -111,7 +138,7 @@ bool eipoib_host_is(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 	rcu_read_lock();
 	has = eipoib_host_dev(dev, ip);
-	is = has && eipoib_host_has_mac(dev, has, mac);
+	is = has && eipoib_host_is_station(dev, has, ip, mac);
 	rcu_read_unlock();
 	return is;
 }
@@ -132,7 +159,7 @@ bool eipoib_host_allows(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 	rcu_read_lock();
 	has = eipoib_host_dev(dev, ip);
-	allows = !has || eipoib_host_has_mac(dev, has, mac);
+	allows = !has || eipoib_host_is_station(dev, has, ip, mac);
 	rcu_read_unlock();
 	return allows;
 }

@@ -148,18 +148,17 @@ class Guest:
     def plug(self, ethernet):
         """Into the bridge of a host, whose namespace its port is in."""
         self.ethernet = ethernet
-        ip(f"link set {self.port} master {ethernet.bridge} up", ns=ethernet.ns)
+        with contextlib.closing(Rtnl(ethernet.ns)) as rtnl:
+            rtnl.enslave(self.port, ethernet.bridge)
 
     def move(self, ethernet):
         """
         To another host, without a word.  It is away no longer than two system calls
         take: programs need seconds for that on slow machines.
         """
-        with contextlib.closing(Rtnl(self.ethernet.ns)) as here, \
-                contextlib.closing(Rtnl(ethernet.ns)) as there:
-            here.move(self.port, ethernet.ns)
-            there.enslave(self.port, ethernet.bridge)
-        self.ethernet = ethernet
+        with contextlib.closing(Rtnl(self.ethernet.ns)) as rtnl:
+            rtnl.move(self.port, ethernet.ns)
+        self.plug(ethernet)
 
     def drop(self):
         ip(f"link del {self.ifname}", ns=self.ns, fail=False)
