@@ -117,6 +117,7 @@ struct eipoib_lease {
  * @group_heads: the same by address
  * @reports: limits how many new groups guests may report
  * @num_groups: how many
+ * @sync_run: number of the last time that memberships were changed, @joins
  * @sent: groups that are sent to, by a hash; @sent_secret is in it
  * @sends: limits new ones
  * @leases: transactions of DHCP
@@ -129,6 +130,11 @@ struct eipoib_lease {
  * @away: the lower interface is on its way to another namespace, @joins
  * @searches: limits questions where a guest is that does not answer
  * @moves: limits announcements that guests ask for
+ * @deaf: nobody hears what is sent; @lock, as all that follows
+ * @since: when that began or ended, jiffies
+ * @bridged: what is sent to guests reaches them, see eipoib_guests_hear()
+ * @epoch: how often the fabric was away for so long, or another one, that others may
+ *	have what guests had
  * @counts: what was dropped and translated
  * @egress: hook for what the host sends through @lower
  */
@@ -163,6 +169,7 @@ struct eipoib_dev {
 	struct hlist_head group_heads[64];
 	struct eipoib_share reports;
 	u32 num_groups;
+	u32 sync_run;
 	struct eipoib_sent sent[EIPOIB_SENT];
 	u32 sent_secret;
 	struct eipoib_share sends;
@@ -178,6 +185,10 @@ struct eipoib_dev {
 	bool away;
 	struct ratelimit_state searches;
 	struct eipoib_share moves;
+	bool deaf;
+	bool bridged;
+	unsigned long since;
+	u32 epoch;
 	struct eipoib_counts __percpu *counts;
 	struct nf_hook_ops egress;
 	bool hooked;
@@ -196,6 +207,15 @@ static inline bool eipoib_lladdr_is_own(const struct eipoib_dev *dev,
 					const u8 *lladdr)
 {
 	return !memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
+}
+
+/*
+ * Does anybody hear what is sent, and is heard?  A bridge has no use for a port
+ * without carrier, which is that of the lower interface.
+ */
+static inline bool eipoib_is_heard(const struct eipoib_dev *dev)
+{
+	return netif_carrier_ok(dev->lower) && netif_carrier_ok(dev->ndev);
 }
 
 /* The timer has something to do: it runs soon, but not all the time. */

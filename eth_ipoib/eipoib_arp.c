@@ -143,6 +143,8 @@ void eipoib_arp_tell_guests(struct eipoib_dev *dev, __be32 ip,
 void eipoib_arp_announce(struct eipoib_dev *dev, __be32 ip,
 			 struct eipoib_batch *batch)
 {
+	unsigned int count = eipoib_batch_count(batch);
+
 	eipoib_arp_ask_fabric(dev, ip, ip, batch);
-	eipoib_batch_host_too(batch);
+	eipoib_batch_host_too(batch, count);
 }

@@ -17,6 +17,9 @@
 #include "eipoib_msg.h"
 
 #define EIPOIB_GROUP_AGE	(260 * HZ)	/* RFC 3376 section 8.4 */
+/* Two of the queries at the start, after which a bridge forwards; RFC 3376 8.8 */
+#define EIPOIB_GROUP_LATE	(90 * HZ)
+#define EIPOIB_GROUP_OUTAGE	(10 * HZ)	/* so that reports are missed */
 #define EIPOIB_GROUP_STATION	64		/* most of a station */
 #define EIPOIB_GROUP_PORT	512		/* most by way of one port */
 #define EIPOIB_GROUP_RECORDS	128		/* read of one report */
@@ -45,6 +48,7 @@ struct eipoib_reporter {
  * @users: addresses of guests that need it, and the interface itself
  * @expires: when reports of its members are too old, jiffies; 0: there are none
  * @joined: the lower interface has been told
+ * @run: the last eipoib_dev.sync_run in which it could not be told
  */
 struct eipoib_group {
 	struct list_head list;
@@ -57,6 +61,7 @@ struct eipoib_group {
 	u32 users;
 	unsigned long expires;
 	bool joined;
+	u32 run;
 };
 
 static struct hlist_head *eipoib_group_head(struct eipoib_dev *dev,
@@ -417,25 +422,45 @@ bool eipoib_group_snoop6(struct eipoib_dev *dev, struct sk_buff *skb,
 
 /* ---- joining ------------------------------------------------------------- */
 
-/* The groups that every host is a member of; the timer, which begins, joins. */
-void eipoib_groups_open(struct eipoib_dev *dev)
+/*
+ * The groups that every host is a member of; the timer, which begins, joins.  0 or
+ * -ENOMEM: eipoib_groups_close() takes back what was done.
+ */
+int eipoib_groups_open(struct eipoib_dev *dev)
 {
 	struct in6_addr all4 = eipoib_v4(htonl(INADDR_ALLHOSTS_GROUP));
 	struct in6_addr all6;
+	bool used;
 
 	ipv6_addr_set(&all6, htonl(0xff020000), 0, 0, htonl(1));
 	spin_lock_bh(&dev->lock);
-	eipoib_group_use(dev, &all4);
-	eipoib_group_use(dev, &all6);
+	used = eipoib_group_use(dev, &all4) && eipoib_group_use(dev, &all6);
 	spin_unlock_bh(&dev->lock);
+	return used ? 0 : -ENOMEM;
 }
 
-/* Remove what has not been reported for long. */
+/* Guests could not report for a while: they get the time that it takes. */
+void eipoib_groups_heard(struct eipoib_dev *dev)
+{
+	unsigned long expires = (jiffies + EIPOIB_GROUP_LATE) ?: 1;
+	struct eipoib_group *group;
+
+	lockdep_assert_held(&dev->lock);
+	if (time_before(jiffies, dev->since + EIPOIB_GROUP_OUTAGE))
+		return;
+	list_for_each_entry(group, &dev->group_list, list)
+		if (group->expires && time_before(group->expires, expires))
+			group->expires = expires;
+}
+
+/* Remove what has not been reported for long, though it could have been. */
 void eipoib_groups_tick(struct eipoib_dev *dev)
 {
 	struct eipoib_group *group;
 
 	lockdep_assert_held(&dev->lock);
+	if (!eipoib_is_heard(dev))
+		return;
 	list_for_each_entry(group, &dev->group_list, list)
 		if (group->expires && time_after(jiffies, group->expires))
 			group->expires = 0;
@@ -484,7 +509,10 @@ static void eipoib_group_free(struct eipoib_dev *dev,
 	kfree(group);
 }
 
-/* The next change; groups that nobody needs and that are left are freed. */
+/*
+ * The next change, but for those that have failed in this run; groups that nobody
+ * needs and that are left are freed.
+ */
 static bool eipoib_group_next(struct eipoib_dev *dev,
 			      struct eipoib_change *change)
 {
@@ -493,7 +521,8 @@ static bool eipoib_group_next(struct eipoib_dev *dev,
 
 	spin_lock_bh(&dev->lock);
 	list_for_each_entry_safe(group, next, &dev->group_list, list) {
-		found = eipoib_group_differs(dev, group, change);
+		found = group->run != dev->sync_run &&
+			eipoib_group_differs(dev, group, change);
 		if (found)
 			break;
 		if (!group->joined && !eipoib_group_wanted(group))
@@ -503,34 +532,43 @@ static bool eipoib_group_next(struct eipoib_dev *dev,
 	return found;
 }
 
-/* Note that a change was made. */
+/* Note that a change was made, or could not be made. */
 static void eipoib_group_changed(struct eipoib_dev *dev,
-				 const struct eipoib_change *change)
+				 const struct eipoib_change *change, bool done)
 {
 	struct eipoib_group *group;
 
 	spin_lock_bh(&dev->lock);
 	group = eipoib_group_find(dev, &change->ip);
-	if (!WARN_ON_ONCE(!group)) {
+	if (WARN_ON_ONCE(!group)) {
+		/* Nobody but the caller frees it. */
+	} else if (!done) {
+		group->run = dev->sync_run;
+	} else {
 		group->joined = change->join;
 		memcpy(group->lladdr, change->lladdr, INFINIBAND_ALEN);
 	}
 	spin_unlock_bh(&dev->lock);
 }
 
-/* Make one change; false: there is none, or it fails. */
-static bool eipoib_group_sync(struct eipoib_dev *dev)
+/*
+ * Make one change, which counts against @num unless it fails; false: there is none,
+ * but for those that have failed.
+ */
+static bool eipoib_group_sync(struct eipoib_dev *dev, int *num)
 {
 	struct eipoib_change change;
+	bool done = true;
 
 	lockdep_assert_held(&dev->joins);
 	if (!eipoib_group_next(dev, &change))
 		return false;
-	if (!change.join)
+	if (change.join)
+		done = !dev_mc_add(dev->lower, change.lladdr);
+	else
 		dev_mc_del(dev->lower, change.lladdr);
-	else if (dev_mc_add(dev->lower, change.lladdr))
-		return false;
-	eipoib_group_changed(dev, &change);
+	eipoib_group_changed(dev, &change, done);
+	*num -= done;
 	return true;
 }
 
@@ -538,8 +576,8 @@ static bool eipoib_group_sync(struct eipoib_dev *dev)
  * eipoib_groups_sync - have the lower interface join and leave
  * @dev: interface
  *
- * Not all at once: the next tick goes on.  Only this file frees groups, with
- * eipoib_dev.joins held.
+ * Not all at once: the next tick goes on, and tries again what has failed.  Only
+ * this file frees groups, with eipoib_dev.joins held.
  *
  * Return: true if there may be more to do
  */
@@ -548,8 +586,9 @@ bool eipoib_groups_sync(struct eipoib_dev *dev)
 	int num = EIPOIB_GROUP_SYNC;
 
 	mutex_lock(&dev->joins);
-	while (num && eipoib_group_sync(dev))
-		num--;
+	dev->sync_run++;
+	while (num > 0 && eipoib_group_sync(dev, &num))
+		;
 	mutex_unlock(&dev->joins);
 	return !num;
 }
@@ -562,9 +601,11 @@ bool eipoib_groups_sync(struct eipoib_dev *dev)
  */
 void eipoib_groups_away(struct eipoib_dev *dev, bool away)
 {
+	int num = 0;
+
 	mutex_lock(&dev->joins);
 	dev->away = away;
-	while (away && eipoib_group_sync(dev))
+	while (away && eipoib_group_sync(dev, &num))
 		;
 	mutex_unlock(&dev->joins);
 }
@@ -573,6 +614,7 @@ void eipoib_groups_away(struct eipoib_dev *dev, bool away)
 void eipoib_groups_close(struct eipoib_dev *dev)
 {
 	struct eipoib_group *group;
+	int num = 0;
 
 	mutex_lock(&dev->joins);
 	spin_lock_bh(&dev->lock);
@@ -581,7 +623,7 @@ void eipoib_groups_close(struct eipoib_dev *dev)
 		group->expires = 0;
 	}
 	spin_unlock_bh(&dev->lock);
-	while (eipoib_group_sync(dev))
+	while (eipoib_group_sync(dev, &num))
 		;
 	mutex_unlock(&dev->joins);
 }

@@ -138,6 +138,7 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 	guest->ip = *ip;
 	guest->mac = mac;
 	guest->port = port;
+	guest->epoch = dev->epoch;
 	guest->heard = jiffies;
 	guest->asked = jiffies - EIPOIB_GUEST_PAUSE;
 	guest->granted = jiffies - EIPOIB_GUEST_EARLY;
@@ -169,8 +170,8 @@ void eipoib_guest_become(struct eipoib_dev *dev, struct eipoib_guest *guest,
 }
 
 /* Questions are asked in this state, the first one soon. */
-static void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
-			     enum eipoib_guest_state state)
+void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
+		      enum eipoib_guest_state state)
 {
 	eipoib_guest_become(dev, guest, state);
 	guest->tries = EIPOIB_GUEST_TRIES;
@@ -622,6 +623,8 @@ void eipoib_guests_open(struct eipoib_dev *dev)
 	struct eipoib_guest *guest;
 
 	spin_lock_bh(&dev->lock);
+	dev->bridged = true;
+	dev->since = jiffies - EIPOIB_GUEST_SETTLE;
 	list_for_each_entry(guest, &dev->guest_list, list) {
 		guest->announce = 1;
 		eipoib_guest_settle(dev, guest, EIPOIB_GUEST_FIXED);

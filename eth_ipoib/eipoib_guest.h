@@ -39,6 +39,9 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip);
 bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
 			    const u8 *lladdr);
 void eipoib_guests_readdress(struct eipoib_dev *dev);
+void eipoib_guests_reclaim(struct eipoib_dev *dev);
+void eipoib_guests_deaf(struct eipoib_dev *dev);
+void eipoib_guests_heard(struct eipoib_dev *dev);
 void eipoib_guests_moved(struct eipoib_dev *dev, const u8 *addr,
 			 const struct sk_buff *skb);
 void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,

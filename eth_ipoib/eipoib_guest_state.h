@@ -11,6 +11,11 @@
 #define EIPOIB_GUEST_MISSED	(2 * HZ)	/* the same, of one that is sent to */
 #define EIPOIB_GUEST_TRIES	3
 #define EIPOIB_GUEST_SUCCESSION	20		/* the same, if it was another's */
+#define EIPOIB_GUEST_DOUBTS	50		/* begun in one tick */
+#define EIPOIB_GUEST_QUESTIONS	200		/* in one tick */
+#define EIPOIB_GUEST_SETTLE	HZ		/* groups are joined, with a carrier */
+#define EIPOIB_GUEST_AWAY	(20 * HZ)	/* others may have what it had */
+#define EIPOIB_GUEST_BRIDGE	(35 * HZ)	/* STP: until a port forwards */
 #define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
 #define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
 #define EIPOIB_GUEST_REFUSAL	HZ		/* how long one is remembered */
@@ -57,6 +62,7 @@ static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
  * @announce: how often the fabric is to be told
  * @router: it says that it is one, by neighbour discovery
  * @grouped: its solicited-node group is used
+ * @epoch: eipoib_dev.epoch when the fabric was last asked whether it has the address
  * @search: it is asked because something was sent to it; if it does not answer,
  *	the fabric is asked, too
  * @next: when the next question is due, jiffies
@@ -84,6 +90,7 @@ struct eipoib_guest {
 	bool router;
 	bool grouped;
 	bool search;
+	u32 epoch;
 	unsigned long next;
 	unsigned long asked;
 	unsigned long heard;
@@ -95,6 +102,8 @@ struct eipoib_guest {
 };
 
 /* With the lock held. */
+void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
+		      enum eipoib_guest_state state);
 void eipoib_guest_become(struct eipoib_dev *dev, struct eipoib_guest *guest,
 			 enum eipoib_guest_state state);
 void eipoib_guest_doubt(struct eipoib_dev *dev, struct eipoib_guest *guest);

@@ -13,6 +13,12 @@
 #define EIPOIB_GUEST_ANNOUNCES	2		/* of one guest, a second apart */
 #define EIPOIB_GUEST_ANNOUNCED	20		/* in one tick */
 
+/* Was nothing heard of it for so long that it is to be asked, or forgotten? */
+static bool eipoib_guest_aged(const struct eipoib_guest *guest)
+{
+	return time_after(jiffies, READ_ONCE(guest->heard) + EIPOIB_GUEST_AGE);
+}
+
 /* Nobody is in doubt about the address. */
 static bool eipoib_guest_settled(const struct eipoib_guest *guest)
 {
@@ -20,14 +26,55 @@ static bool eipoib_guest_settled(const struct eipoib_guest *guest)
 	       guest->state == EIPOIB_GUEST_FIXED;
 }
 
+/*
+ * Does a guest hear a question?  A bridge with STP does not forward for a while after
+ * there is a carrier: it does when something was heard of a guest.
+ */
+static bool eipoib_guests_hear(const struct eipoib_dev *dev)
+{
+	return eipoib_is_heard(dev) && dev->bridged;
+}
+
+static void eipoib_guests_find_bridge(struct eipoib_dev *dev)
+{
+	const struct eipoib_guest *guest;
+
+	if (dev->bridged || !eipoib_is_heard(dev))
+		return;
+	dev->bridged = time_after(jiffies, dev->since + EIPOIB_GUEST_BRIDGE);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (guest->state != EIPOIB_GUEST_FIXED &&
+		    time_after(READ_ONCE(guest->heard), dev->since))
+			dev->bridged = true;
+}
+
+/* Can those hear that are asked about an address in this state? */
+static bool eipoib_guest_can_ask(const struct eipoib_dev *dev,
+				 const struct eipoib_guest *guest)
+{
+	if (guest->state != EIPOIB_GUEST_CLAIMED)
+		return eipoib_guests_hear(dev);
+	return eipoib_is_heard(dev) &&
+	       time_after(jiffies, dev->since + EIPOIB_GUEST_SETTLE);
+}
+
+/*
+ * A question that nobody can hear, or that there is no memory for, is none: its
+ * answer would not be missed.
+ */
 static void eipoib_guest_question(struct eipoib_dev *dev,
 				  struct eipoib_guest *guest,
 				  struct eipoib_batch *batch)
 {
+	unsigned int count = eipoib_batch_count(batch);
 	u8 mac[ETH_ALEN];
 
-	guest->tries--;
+	/* The stack drops what is too much at once; the next tick goes on. */
+	if (count >= EIPOIB_GUEST_QUESTIONS)
+		return;
 	guest->next = jiffies + EIPOIB_GUEST_RETRY;
+	if (!eipoib_guest_can_ask(dev, guest))
+		return;
 	u64_to_ether_addr(guest->mac, mac);
 	if (guest->state == EIPOIB_GUEST_CLAIMED)
 		eipoib_peer_search(dev, &in6addr_any, &guest->ip, batch);
@@ -35,6 +82,8 @@ static void eipoib_guest_question(struct eipoib_dev *dev,
 		eipoib_arp_ask_guest(dev, eipoib_to_v4(&guest->ip), mac, batch);
 	else
 		eipoib_nd_ask_guest(dev, &guest->ip, mac, batch);
+	if (eipoib_batch_count(batch) != count)
+		guest->tries--;
 }
 
 /*
@@ -86,8 +135,7 @@ static void eipoib_guest_mute(struct eipoib_dev *dev,
 		eipoib_guest_left(dev, guest, batch);
 	} else if (guest->rival) {
 		eipoib_guest_succeed(dev, guest);
-	} else if (time_after(jiffies, READ_ONCE(guest->heard) +
-			      EIPOIB_GUEST_AGE)) {
+	} else if (eipoib_guest_aged(guest)) {
 		eipoib_guest_remove(dev, guest);
 	} else {
 		guest->silent = jiffies;
@@ -97,18 +145,19 @@ static void eipoib_guest_mute(struct eipoib_dev *dev,
 	}
 }
 
-/* Nobody has answered. */
+/* Nobody has answered.  If nobody could, the questions are asked again. */
 static void eipoib_guest_silence(struct eipoib_dev *dev,
 				 struct eipoib_guest *guest,
 				 struct eipoib_batch *batch)
 {
+	if (guest->state != EIPOIB_GUEST_REFUSED &&
+	    !eipoib_guest_can_ask(dev, guest)) {
+		guest->tries = EIPOIB_GUEST_TRIES;
+		return;
+	}
 	switch (guest->state) {
 	case EIPOIB_GUEST_CLAIMED:
-		/* Nobody could hear the questions: they are asked again. */
-		if (!netif_carrier_ok(dev->lower))
-			guest->tries = EIPOIB_GUEST_TRIES;
-		else
-			eipoib_guest_hold(dev, guest);
+		eipoib_guest_hold(dev, guest);
 		break;
 	case EIPOIB_GUEST_ASKED:
 		eipoib_guest_mute(dev, guest, batch);
@@ -119,22 +168,46 @@ static void eipoib_guest_silence(struct eipoib_dev *dev,
 	}
 }
 
+/* The fabric has not been asked for it since it was away, or is another one. */
+static bool eipoib_guest_outdated(const struct eipoib_dev *dev,
+				  const struct eipoib_guest *guest)
+{
+	return guest->state == EIPOIB_GUEST_HELD && guest->epoch != dev->epoch;
+}
+
+/*
+ * Ask whether an address that is held still is the guest's; true: it is asked.  After
+ * an outage first the guest is, once, and then the fabric about one that is here.
+ */
+static bool eipoib_guest_review(struct eipoib_dev *dev,
+				struct eipoib_guest *guest)
+{
+	bool outdated = eipoib_guest_outdated(dev, guest);
+
+	if (!eipoib_is_heard(dev))
+		return false;
+	if (outdated && !READ_ONCE(dev->guard)) {
+		guest->epoch = dev->epoch;
+	} else if (outdated &&
+		   time_after(READ_ONCE(guest->heard), dev->since)) {
+		guest->epoch = dev->epoch;
+		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
+		return true;
+	}
+	outdated &= time_before(guest->asked, dev->since);
+	if (dev->bridged && (outdated || eipoib_guest_aged(guest)))
+		eipoib_guest_doubt(dev, guest);
+	return guest->state == EIPOIB_GUEST_ASKED;
+}
+
+/* What is due for an address in doubt */
 static void eipoib_guest_tick(struct eipoib_dev *dev,
 			      struct eipoib_guest *guest,
 			      struct eipoib_batch *batch)
 {
-	unsigned long heard = READ_ONCE(guest->heard);
-
-	if (eipoib_guest_settled(guest)) {
-		if (!guest->grouped)
-			guest->grouped = eipoib_group_get(dev, &guest->ip);
-		if (time_after(jiffies, heard + EIPOIB_GUEST_AGE))
-			eipoib_guest_doubt(dev, guest);
-		return;
-	}
 	/* Data is an answer, too. */
 	if (guest->state == EIPOIB_GUEST_ASKED &&
-	    time_after(heard, guest->asked))
+	    time_after(READ_ONCE(guest->heard), guest->asked))
 		eipoib_guest_keeps(dev, guest);
 	else if (time_before(jiffies, guest->next))
 		return;
@@ -148,17 +221,25 @@ static void eipoib_guest_announce(struct eipoib_dev *dev,
 				  struct eipoib_guest *guest,
 				  struct eipoib_batch *batch)
 {
-	guest->announce--;
-	guest->announced = jiffies;
+	unsigned int count = eipoib_batch_count(batch);
+
 	if (eipoib_is_v4(&guest->ip))
 		eipoib_arp_announce(dev, eipoib_to_v4(&guest->ip), batch);
 	else
 		eipoib_nd_announce(dev, &guest->ip, guest->router, batch);
+	if (eipoib_batch_count(batch) == count)
+		return;
+	guest->announce--;
+	guest->announced = jiffies;
 }
 
-static bool eipoib_guest_announces(const struct eipoib_guest *guest)
+/* Not one that is to be asked for first */
+static bool eipoib_guest_announces(const struct eipoib_dev *dev,
+				   const struct eipoib_guest *guest)
 {
-	return guest->announce && time_after(jiffies, guest->announced + HZ);
+	return guest->announce && time_after(jiffies, guest->announced + HZ) &&
+	       !eipoib_guest_outdated(dev, guest) &&
+	       (guest->state == EIPOIB_GUEST_FIXED || !eipoib_guest_aged(guest));
 }
 
 /**
@@ -170,19 +251,29 @@ static bool eipoib_guest_announces(const struct eipoib_guest *guest)
 void eipoib_guests_tick(struct eipoib_dev *dev, struct eipoib_batch *batch,
 			struct sk_buff_head *frames)
 {
-	unsigned int announced = 0;
+	unsigned int announces = eipoib_is_heard(dev) ?
+				 EIPOIB_GUEST_ANNOUNCED : 0;
+	unsigned int doubts = EIPOIB_GUEST_DOUBTS;
 	struct eipoib_guest *guest, *next;
 
 	lockdep_assert_held(&dev->lock);
-	list_for_each_entry_safe(guest, next, &dev->guest_list, list)
-		eipoib_guest_tick(dev, guest, batch);
+	eipoib_guests_find_bridge(dev);
+	list_for_each_entry_safe(guest, next, &dev->guest_list, list) {
+		if (!eipoib_guest_settled(guest)) {
+			eipoib_guest_tick(dev, guest, batch);
+			continue;
+		}
+		if (!guest->grouped)
+			guest->grouped = eipoib_group_get(dev, &guest->ip);
+		if (doubts)
+			doubts -= eipoib_guest_review(dev, guest);
+	}
 	list_for_each_entry(guest, &dev->guest_list, list) {
 		if (!eipoib_guest_settled(guest))
 			continue;
-		if (announced < EIPOIB_GUEST_ANNOUNCED &&
-		    eipoib_guest_announces(guest)) {
+		if (announces && eipoib_guest_announces(dev, guest)) {
 			eipoib_guest_announce(dev, guest, batch);
-			announced++;
+			announces--;
 		}
 		eipoib_wait_take(dev, &guest->waiting, frames);
 	}
@@ -194,6 +285,8 @@ bool eipoib_guests_busy(const struct eipoib_dev *dev)
 	const struct eipoib_guest *guest;
 
 	lockdep_assert_held(&dev->lock);
+	if (!eipoib_is_heard(dev))
+		return false;
 	list_for_each_entry(guest, &dev->guest_list, list)
 		if (!eipoib_guest_settled(guest) || guest->announce)
 			return true;
@@ -210,6 +303,57 @@ static void eipoib_guests_tell(struct eipoib_dev *dev, u64 mac)
 		if (!mac || guest->mac == mac)
 			guest->announce = EIPOIB_GUEST_ANNOUNCES;
 	eipoib_kick(dev);
+}
+
+/* Who else claims addresses of guests is not who may do so later. */
+static void eipoib_guests_uncontest(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(guest, &dev->guest_list, list) {
+		guest->rival = 0;
+		memset(guest->contender, 0, sizeof(guest->contender));
+	}
+}
+
+/* The carrier is gone: frames that wait for an answer would wait for too long. */
+void eipoib_guests_deaf(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest;
+
+	dev->bridged = false;
+	eipoib_guests_uncontest(dev);
+	list_for_each_entry(guest, &dev->guest_list, list)
+		eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_UNCONFIRMED);
+}
+
+/*
+ * There is a carrier: what was asked is asked again.  Who was away for long may have
+ * lost its addresses.
+ */
+void eipoib_guests_heard(struct eipoib_dev *dev)
+{
+	struct eipoib_guest *guest;
+
+	lockdep_assert_held(&dev->lock);
+	if (time_after(jiffies, dev->since + EIPOIB_GUEST_AWAY))
+		dev->epoch++;
+	list_for_each_entry(guest, &dev->guest_list, list)
+		if (!eipoib_guest_settled(guest) &&
+		    guest->state != EIPOIB_GUEST_REFUSED)
+			guest->tries = max_t(u8, guest->tries,
+					     EIPOIB_GUEST_TRIES);
+}
+
+/* The lower interface is in another partition: nobody there was asked. */
+void eipoib_guests_reclaim(struct eipoib_dev *dev)
+{
+	spin_lock_bh(&dev->lock);
+	dev->epoch++;
+	dev->since = jiffies;
+	eipoib_guests_uncontest(dev);
+	spin_unlock_bh(&dev->lock);
 }
 
 /* The lower interface has another address. */

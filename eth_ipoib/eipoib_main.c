@@ -27,7 +27,7 @@ static void eipoib_lower_moved(struct eipoib_dev *dev)
 {
 	if (!netif_running(dev->ndev))
 		return;
-	eipoib_peers_flush(dev);
+	eipoib_peers_readdress(dev);
 	eipoib_guests_readdress(dev);
 }
 
@@ -48,6 +48,15 @@ static void eipoib_lower_leaves(struct eipoib_dev *dev)
 	unregister_netdevice_many(&list);
 }
 
+/* It is in another namespace, or was when there was no memory for a hook. */
+static void eipoib_lower_rehook(struct eipoib_dev *dev)
+{
+	if (!dev->hooked && eipoib_lower_hook(dev))
+		netdev_warn(dev->ndev,
+			    "does not see what this host sends until %s is down and up again\n",
+			    dev->lower->name);
+}
+
 static int eipoib_event(struct notifier_block *nb, unsigned long event,
 			void *ptr)
 {
@@ -59,9 +68,12 @@ static int eipoib_event(struct notifier_block *nb, unsigned long event,
 		return NOTIFY_DONE;
 	switch (event) {
 	case NETDEV_UP:
+		eipoib_lower_rehook(dev);
+		fallthrough;
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
 		netif_stacked_transfer_operstate(lower, dev->ndev);
+		eipoib_note_carrier(dev);
 		break;
 	case NETDEV_CHANGEMTU:
 		eipoib_follow_mtu(dev->ndev, info->ext.mtu);
@@ -77,9 +89,7 @@ static int eipoib_event(struct notifier_block *nb, unsigned long event,
 		eipoib_follow_features(dev);
 		break;
 	case NETDEV_REGISTER:
-		if (!dev->hooked && eipoib_lower_hook(dev))
-			netdev_warn(dev->ndev,
-				    "does not see what this host sends\n");
+		eipoib_lower_rehook(dev);
 		eipoib_groups_away(dev, false);
 		break;
 	case NETDEV_UNREGISTER:
@@ -91,6 +101,7 @@ static int eipoib_event(struct notifier_block *nb, unsigned long event,
 			return NOTIFY_BAD;
 		break;
 	case NETDEV_POST_TYPE_CHANGE:
+		eipoib_guests_reclaim(dev);
 		eipoib_lower_moved(dev);
 		break;
 	}

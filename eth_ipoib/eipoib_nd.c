@@ -374,8 +374,9 @@ void eipoib_nd_announce(struct eipoib_dev *dev, const struct in6_addr *ip,
 		.src = *ip, .target = *ip, .has_lladdr = true,
 		.router = router,
 	};
+	unsigned int count = eipoib_batch_count(batch);
 
 	ipv6_addr_set(&nd.dst, htonl(0xff020000), 0, 0, htonl(1));
 	eipoib_nd_queue_fabric(dev, &nd, ND_OPT_TARGET_LL_ADDR, batch);
-	eipoib_batch_host_too(batch);
+	eipoib_batch_host_too(batch, count);
 }

@@ -54,6 +54,35 @@ static void eipoib_send_granted(struct eipoib_dev *dev,
 	local_bh_enable();
 }
 
+/* Note whether anybody hears what is sent, and since when. */
+static void eipoib_carrier(struct eipoib_dev *dev)
+{
+	bool deaf = !eipoib_is_heard(dev);
+
+	lockdep_assert_held(&dev->lock);
+	if (deaf == dev->deaf)
+		return;
+	dev->deaf = deaf;
+	if (deaf) {
+		eipoib_guests_deaf(dev);
+	} else {
+		eipoib_guests_heard(dev);
+		eipoib_groups_heard(dev);
+		eipoib_query_open(dev);
+	}
+	dev->since = jiffies;
+}
+
+/* The carrier may have changed.  With rtnl. */
+void eipoib_note_carrier(struct eipoib_dev *dev)
+{
+	spin_lock_bh(&dev->lock);
+	eipoib_carrier(dev);
+	if (netif_running(dev->ndev))
+		eipoib_kick(dev);
+	spin_unlock_bh(&dev->lock);
+}
+
 static void eipoib_tick(struct work_struct *work)
 {
 	struct eipoib_dev *dev = container_of(work, struct eipoib_dev,
@@ -66,6 +95,7 @@ static void eipoib_tick(struct work_struct *work)
 	__skb_queue_head_init(&frames);
 	spin_lock_bh(&dev->lock);
 	dev->kicked = false;
+	eipoib_carrier(dev);
 	eipoib_guests_tick(dev, &batch, &frames);
 	eipoib_peers_tick(dev, &batch);
 	eipoib_groups_tick(dev);
@@ -83,8 +113,13 @@ static void eipoib_tick(struct work_struct *work)
 static int eipoib_open(struct net_device *ndev)
 {
 	struct eipoib_dev *dev = eipoib_priv(ndev);
+	int ret = eipoib_groups_open(dev);
 
-	eipoib_groups_open(dev);
+	if (ret) {
+		eipoib_guests_flush(dev);
+		eipoib_groups_close(dev);
+		return ret;
+	}
 	eipoib_guests_open(dev);
 	eipoib_query_open(dev);
 	netif_stacked_transfer_operstate(dev->lower, ndev);
@@ -156,6 +191,8 @@ static void eipoib_uninit(struct net_device *ndev)
 	cancel_delayed_work_sync(&dev->work);
 	eipoib_peers_exit(dev);
 	eipoib_guests_exit(dev);
+	/* What was joined while the interface failed to come up */
+	eipoib_groups_close(dev);
 	eipoib_prefixes_exit(dev);
 }
 
@@ -260,6 +297,7 @@ void eipoib_follow_mtu(struct net_device *ndev, unsigned int before)
 	bool follows = ndev->mtu == before || ndev->mtu > mtu;
 
 	ndev->max_mtu = mtu;
-	if (follows && ndev->mtu != mtu)
-		dev_set_mtu(ndev, mtu);
+	if (follows && ndev->mtu != mtu && dev_set_mtu(ndev, mtu))
+		netdev_warn(ndev, "MTU stays %u, %s has %u now\n", ndev->mtu,
+			    eipoib_priv(ndev)->lower->name, mtu);
 }

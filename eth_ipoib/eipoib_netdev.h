@@ -11,5 +11,6 @@ void eipoib_setup(struct net_device *ndev);
 void eipoib_adopt(struct net_device *ndev, struct net_device *lower);
 void eipoib_follow_features(struct eipoib_dev *dev);
 void eipoib_follow_mtu(struct net_device *ndev, unsigned int before);
+void eipoib_note_carrier(struct eipoib_dev *dev);
 
 #endif

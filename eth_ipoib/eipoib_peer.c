@@ -30,10 +30,10 @@
  * @order: in eipoib_dev.peer_order
  * @serial: number of the entry
  * @by_mac: in eipoib_dev.peer_macs, if it is one of those that the hash in a MAC
- *	may stand for
+ *	may stand for, also when it is not known any more
  * @ip: address
  * @hash: of it
- * @known: @lladdr is valid.  Neither changes: an entry is replaced.
+ * @known: @lladdr is valid.  It does not change while it is: an entry is replaced.
  * @lladdr: link-layer address
  * @tries: requests sent while it is not known
  * @asked: when the last one was sent, jiffies
@@ -127,6 +127,32 @@ void eipoib_peers_flush(struct eipoib_dev *dev)
 	spin_unlock_bh(&dev->lock);
 }
 
+/* What is known of a peer does not hold: the next packet has it asked for. */
+static void eipoib_peer_unknow(struct eipoib_peer *peer)
+{
+	WRITE_ONCE(peer->known, false);
+	peer->tries = 0;
+}
+
+/*
+ * The link-layer addresses of peers, and this host's, may be others now.  Those with
+ * IPv6 addresses stay, since guests go on to send to their MACs, which would stand
+ * for nobody without them.
+ */
+void eipoib_peers_readdress(struct eipoib_dev *dev)
+{
+	struct eipoib_peer *peer, *next;
+
+	spin_lock_bh(&dev->lock);
+	list_for_each_entry_safe(peer, next, &dev->peer_list, list) {
+		if (eipoib_is_v4(&peer->ip))
+			eipoib_peer_remove(dev, peer);
+		else
+			eipoib_peer_unknow(peer);
+	}
+	spin_unlock_bh(&dev->lock);
+}
+
 void eipoib_peers_exit(struct eipoib_dev *dev)
 {
 	eipoib_peers_flush(dev);
@@ -187,7 +213,8 @@ static void eipoib_peer_index(struct eipoib_dev *dev, struct eipoib_peer *peer)
 
 /*
  * Give an entry another link-layer address.  Readers copy it without a lock, so
- * the entry is replaced by another one.
+ * the entry is replaced by another one.  If there is no memory for that, the next
+ * packet has it asked for.
  */
 static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 					     struct eipoib_peer *old,
@@ -198,7 +225,7 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 	lockdep_assert_held(&dev->lock);
 	peer = kmemdup(old, sizeof(*old), GFP_ATOMIC);
 	if (!peer)
-		return old;
+		goto unknown;
 	memcpy(peer->lladdr, lladdr, INFINIBAND_ALEN);
 	peer->known = true;
 	__skb_queue_head_init(&peer->waiting);
@@ -207,7 +234,7 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 				    eipoib_peer_params)) {
 		skb_queue_splice_init(&peer->waiting, &old->waiting);
 		kfree(peer);
-		return old;
+		goto unknown;
 	}
 	list_replace(&old->list, &peer->list);
 	list_replace_rcu(&old->order, &peer->order);
@@ -219,6 +246,11 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 	trace_eipoib_peer(dev, &peer->ip, peer->lladdr,
 			  EIPOIB_PEER_STATUS_KNOWN);
 	return peer;
+
+unknown:
+	if (old->known)
+		eipoib_peer_unknow(old);
+	return old;
 }
 
 /* Note that a peer is in use; its place in the list is put right by the timer. */
@@ -287,7 +319,7 @@ bool eipoib_peer_get(struct eipoib_dev *dev, const struct in6_addr *ip,
 {
 	struct eipoib_peer *peer = eipoib_peer_find(dev, ip);
 
-	if (!peer || !peer->known)
+	if (!peer || !READ_ONCE(peer->known))
 		return false;
 	memcpy(lladdr, peer->lladdr, INFINIBAND_ALEN);
 	eipoib_peer_touch(peer);
@@ -306,7 +338,7 @@ void eipoib_peer_mac(struct eipoib_dev *dev, const struct in6_addr *ip, u8 *mac)
 {
 	struct eipoib_peer *peer = eipoib_peer_find(dev, ip);
 
-	if (!peer || !peer->known) {
+	if (!peer || !READ_ONCE(peer->known)) {
 		eipoib_mac_fill(mac, EIPOIB_MAC_NOBODY, 0);
 		return;
 	}
@@ -417,15 +449,20 @@ void eipoib_peer_search(struct eipoib_dev *dev, const struct in6_addr *from,
 		eipoib_nd_ask_fabric(dev, from, ip, batch);
 }
 
-/* Ask the fabric for a peer's address, for the guest that sends to it. */
+/*
+ * Ask the fabric for a peer's address, for the guest that sends to it.  What there
+ * is no memory for is not asked, and does not count.
+ */
 static void eipoib_peer_ask(struct eipoib_dev *dev, struct eipoib_peer *peer,
 			    struct eipoib_batch *batch)
 {
+	unsigned int count = eipoib_batch_count(batch);
+
 	trace_eipoib_peer(dev, &peer->ip, peer->lladdr,
 			  EIPOIB_PEER_STATUS_ASKED);
 	peer->asked = jiffies;
-	peer->tries++;
 	eipoib_peer_search(dev, &peer->from, &peer->ip, batch);
+	peer->tries += eipoib_batch_count(batch) != count;
 }
 
 /**
@@ -448,7 +485,10 @@ void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 	eipoib_batch_init(&batch);
 	spin_lock_bh(&dev->lock);
 	peer = eipoib_peer_find(dev, ip);
-	if (!peer && eipoib_share_use(&dev->asks, source))
+	if ((!peer || (!peer->known && !peer->tries)) &&
+	    !eipoib_share_use(&dev->asks, source))
+		peer = NULL;
+	else if (!peer)
 		peer = eipoib_peer_add(dev, ip);
 	if (!peer) {
 		eipoib_drop(dev, skb, EIPOIB_C_UNRESOLVED);
@@ -470,7 +510,10 @@ void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 	eipoib_batch_send(dev, &batch);
 }
 
-/* An entry that is not known: ask again or give up. */
+/*
+ * An entry that is not known: ask again or give up.  Without carrier nobody is asked:
+ * one whose MAC guests send to stays until there is one.
+ */
 static void eipoib_peer_retry(struct eipoib_dev *dev, struct eipoib_peer *peer,
 			      struct eipoib_batch *batch)
 {
@@ -478,9 +521,18 @@ static void eipoib_peer_retry(struct eipoib_dev *dev, struct eipoib_peer *peer,
 		return;
 	if (peer->tries < EIPOIB_PEER_TRIES) {
 		eipoib_peer_ask(dev, peer, batch);
-		return;
+	} else if (eipoib_is_heard(dev) || hlist_unhashed(&peer->by_mac)) {
+		eipoib_peer_remove(dev, peer);
+	} else {
+		eipoib_wait_drop(dev, &peer->waiting, EIPOIB_C_UNRESOLVED);
+		peer->tries = 0;
 	}
-	eipoib_peer_remove(dev, peer);
+}
+
+/* Somebody waits for it to be known. */
+static bool eipoib_peer_wanted(const struct eipoib_peer *peer)
+{
+	return peer->tries || !skb_queue_empty(&peer->waiting);
 }
 
 /**
@@ -495,7 +547,7 @@ void eipoib_peers_tick(struct eipoib_dev *dev, struct eipoib_batch *batch)
 
 	lockdep_assert_held(&dev->lock);
 	list_for_each_entry_safe(peer, next, &dev->peer_list, list) {
-		if (!peer->known)
+		if (!peer->known && eipoib_peer_wanted(peer))
 			eipoib_peer_retry(dev, peer, batch);
 		else if (time_after(jiffies, READ_ONCE(peer->used) +
 				    EIPOIB_PEER_AGE))

@@ -12,6 +12,7 @@
 int eipoib_peers_init(struct eipoib_dev *dev);
 void eipoib_peers_exit(struct eipoib_dev *dev);
 void eipoib_peers_flush(struct eipoib_dev *dev);
+void eipoib_peers_readdress(struct eipoib_dev *dev);
 
 bool eipoib_peer_of_mac(struct eipoib_dev *dev, const u8 *mac,
 			const struct in6_addr *dst, struct in6_addr *ip);

@@ -131,14 +131,18 @@ static void eipoib_query_send(struct eipoib_dev *dev, struct sk_buff *skb,
 void eipoib_query_tick(struct eipoib_dev *dev, struct eipoib_batch *batch)
 {
 	unsigned int wait = EIPOIB_QUERY_INTERVAL;
+	unsigned int count = eipoib_batch_count(batch);
 
-	if (time_before(jiffies, dev->query_next))
+	if (time_before(jiffies, dev->query_next) || !eipoib_is_heard(dev))
+		return;
+	eipoib_query_send(dev, eipoib_query4(dev), batch);
+	eipoib_query_send(dev, eipoib_query6(dev), batch);
+	/* What there was no memory for is asked at the next tick. */
+	if (eipoib_batch_count(batch) != count + 2)
 		return;
 	if (dev->queries < EIPOIB_QUERY_STARTUP) {
 		dev->queries++;
 		wait /= 4;
 	}
 	dev->query_next = jiffies + wait * HZ;
-	eipoib_query_send(dev, eipoib_query4(dev), batch);
-	eipoib_query_send(dev, eipoib_query6(dev), batch);
 }

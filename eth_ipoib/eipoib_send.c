@@ -384,12 +384,17 @@ void eipoib_batch_init(struct eipoib_batch *batch)
 	__skb_queue_head_init(&batch->host);
 }
 
-/* The host gets the last packet for the fabric, too. */
-void eipoib_batch_host_too(struct eipoib_batch *batch)
+/**
+ * eipoib_batch_host_too - the host gets a packet for the fabric, too
+ * @batch: packets, the last one of those for the fabric
+ * @count: what eipoib_batch_count() was before that; if it is the same there was
+ *	no memory
+ */
+void eipoib_batch_host_too(struct eipoib_batch *batch, unsigned int count)
 {
 	struct sk_buff *copy = NULL;
 
-	if (!skb_queue_empty(&batch->fabric))
+	if (eipoib_batch_count(batch) != count)
 		copy = skb_clone(skb_peek_tail(&batch->fabric), GFP_ATOMIC);
 	if (!copy)
 		return;

@@ -19,6 +19,18 @@ struct eipoib_batch {
 	struct sk_buff_head host;
 };
 
+/**
+ * eipoib_batch_count - how much is there to be sent?
+ * @batch: packets
+ * Return: number of those for the fabric and for guests, which grows unless there
+ *	is no memory for another one
+ */
+static inline unsigned int
+eipoib_batch_count(const struct eipoib_batch *batch)
+{
+	return skb_queue_len(&batch->fabric) + skb_queue_len(&batch->guests);
+}
+
 void eipoib_wait_add(struct eipoib_dev *dev, struct sk_buff_head *queue,
 		     struct sk_buff *skb, enum eipoib_count which);
 void eipoib_wait_take(struct eipoib_dev *dev, struct sk_buff_head *queue,
@@ -26,7 +38,7 @@ void eipoib_wait_take(struct eipoib_dev *dev, struct sk_buff_head *queue,
 void eipoib_wait_drop(struct eipoib_dev *dev, struct sk_buff_head *queue,
 		      enum eipoib_count which);
 void eipoib_batch_init(struct eipoib_batch *batch);
-void eipoib_batch_host_too(struct eipoib_batch *batch);
+void eipoib_batch_host_too(struct eipoib_batch *batch, unsigned int count);
 void eipoib_batch_send(struct eipoib_dev *dev, struct eipoib_batch *batch);
 
 bool eipoib_sends(const struct sk_buff *skb);

@@ -308,7 +308,7 @@ static void eipoib_tx_arp(struct eipoib_from *f)
 	eipoib_batch_init(&batch);
 	__skb_queue_tail(&batch.fabric, skb);
 	if (eipoib_lladdr_is_group(lladdr) && eipoib_tx_arp_host(dev, &arp))
-		eipoib_batch_host_too(&batch);
+		eipoib_batch_host_too(&batch, 0);
 	eipoib_batch_send(dev, &batch);
 }
 

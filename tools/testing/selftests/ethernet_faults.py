@@ -9,7 +9,7 @@ import errno
 import ipaddress
 import os
 
-from lib import (Flood, Netns, defer, ends, failslab, ip, ksft_eq, ksft_ge, ksft_gt,
+from lib import (Flood, Netns, defer, ends, failslab, hold, ip, ksft_eq, ksft_ge, ksft_gt,
                  ksft_in, ksft_pr, mcast_receiver, mcast_sender, neigh_flush, ping,
                  tcp_transfer, timeout)
 from lib.ethernet import MODULE, Ethernet, load, reach, unload
@@ -17,12 +17,14 @@ from lib.genl import ethernet
 from lib.rtnl import Rtnl
 from lib.traffic import udp_send
 from lib.utils import exists, module_range
-from ethernet_netlink import STATION, give, take
+from ethernet_hostile import ARP, Raw, arp
+from ethernet_netlink import STATION, give, listed, take
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 30, "group": "memory"}
 GROUPS = ("ethernet",)
 
 MOST = 300
+HOSTS_GROUPS = ("224.0.0.1", "ff02::1")
 
 
 def insert():
@@ -69,6 +71,16 @@ def test_load():
             load()
 
 
+class Link:
+    """An interface that the case makes itself."""
+
+    def __init__(self, space, ifname):
+        self.ns, self.ifname = space, ifname
+
+    def ifindex(self):
+        return self.ns.ifindex(self.ifname)
+
+
 @timeout(300)
 def test_links():
     """Links are made, changed, brought up and down, moved and deleted."""
@@ -86,7 +98,12 @@ def test_links():
     each("add", add, lambda: rtnl.delete("eibf"), more=(errno.EINVAL,))
     add()
     defer(ip, "link del eibf", ns=end.ns, fail=False)
-    each("up", lambda: rtnl.up("eibf"), lambda: rtnl.down("eibf"))
+    host = Link(end.ns, "eibf")
+
+    def up():
+        rtnl.up("eibf")
+        ksft_eq([g for g in HOSTS_GROUPS if g not in listed(host, "group-get")], [])
+    each("up", up, lambda: rtnl.down("eibf"))
     for act, undo in ((lambda: rtnl.up("eibf"), lambda: rtnl.down("eibf")),
                       (lambda: rtnl.move("eibf", away),
                        lambda: there.move("eibf", end.ns))):
@@ -110,6 +127,39 @@ def test_tables():
         give(host, where, STATION, family)
     ksft_eq(len([guest for guest in family.get("guest-get", host.ifindex())
                  if guest["status"] == "fixed"]), 4)
+
+
+@timeout(300)
+def test_unasked():
+    """
+    Where there is no memory for questions their answers are not missed: what a peer
+    has is granted to nobody.
+    """
+    failslab.need()
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest = host.guest(101)
+    reach(guest, pair.b)
+    claimed = [f"10.0.0.{number}" for number in range(150, 180)]
+    for address in claimed:
+        ip(f"addr add {address}/32 dev {pair.b.ifname}", ns=pair.b.ns)
+        defer(ip, f"addr del {address}/32 dev {pair.b.ifname}", ns=pair.b.ns)
+    raw = Raw(guest)
+    seen = set()
+    with failslab.often(70, module_range(MODULE), but=module_range()):
+        for _ in range(6):
+            for address in claimed:
+                raw.out(ARP, arp(raw.mac, address, address))
+                seen |= set(listed(host, "guest-get"))
+    # An answer that was late is believed for three seconds.
+    hold(3)
+    states = listed(host, "guest-get")
+    granted = [address for address in claimed
+               if states.get(address, {}).get("status") in ("held", "asked")]
+    ksft_gt(len(seen & set(claimed)), 10, "addresses claimed")
+    ksft_ge(host.count("no_memory"), 10)
+    ksft_eq(granted, [])
+    reach(guest, pair.b, 30)
 
 
 def new_guests(host, first, count):

@@ -75,9 +75,13 @@ def test_guests_address():
 
 
 def link_local(end):
-    """The link-local address of an end's interface."""
-    found = ip(f"-6 addr show dev {end.ifname} scope link", ns=end.ns, json_out=True)
-    return found[0]["addr_info"][0]["local"]
+    """The link-local address of an interface, as soon as it may be used."""
+    def found():
+        links = ip(f"-6 addr show dev {end.ifname} scope link -tentative", ns=end.ns,
+                   json_out=True)
+        return [each["local"] for link in links for each in link.get("addr_info", ())
+                if "local" in each]
+    return wait_until(found, 10, f"a link-local address of {end.ifname}")[0]
 
 
 def test_hosts_new_mac():
@@ -90,6 +94,7 @@ def test_hosts_new_mac():
     # The bridge's port has the link-local address, too, and is found first now.
     ip(f"link set {host.ifname} down", ns=host.ns)
     ip(f"link set {host.ifname} up", ns=host.ns)
+    link_local(host)
     peers = {"10.0.9.2": None, link_local(pair.b): host.bridge}
 
     def answers(address, **more):

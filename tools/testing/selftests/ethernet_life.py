@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An Ethernet interface follows the one below it: MTU, carrier, mode, removal."""
 
-from lib import (Flood, Netns, defer, ends, hca, ip, ksft_eq, ksft_false, ksft_in,
+from lib import (Flood, Netns, defer, ends, hca, hold, ip, ksft_eq, ksft_false, ksft_in,
                  ksft_true, ping, ping_ok, wait_until)
 from lib.connected import set_mode
 from lib.ethernet import Ethernet, lladdr, load, reach, refused, sees_host, unload
 from lib.ksft import module_kind
+from ethernet_netlink import listed
 
 BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 120}
 GROUPS = ("ethernet",)
@@ -116,6 +117,51 @@ def test_modes_announced():
             for address in (guest.v4, guest.v6):
                 wait_until(lambda a=address: known(a), 15,
                            f"the new address behind {address}")
+
+
+def test_router_after_mode():
+    """What guests send by way of a router goes on when the host's address changes."""
+    pair = ends()
+    pair.a.need_verbs("connected mode")
+    host = Ethernet(pair.a)
+    guest = host.guest(109)
+    ip(f"addr add fd99::1/128 dev {pair.b.ifname} nodad", ns=pair.b.ns)
+    defer(ip, f"addr del fd99::1/128 dev {pair.b.ifname}", ns=pair.b.ns)
+    ip(f"route add fd99::/64 via {pair.b.v6}", ns=guest.ns)
+    wait_until(lambda: ping(guest.ns, "fd99::1", limit=1), 15, "an answer")
+    defer(set_mode, pair.a, "datagram")
+    for mode in "connected", "datagram":
+        set_mode(pair.a, mode)
+        wait_until(lambda: ping(guest.ns, "fd99::1", limit=0.5), 6,
+                   f"an answer in {mode} mode")
+
+
+def test_outage():
+    """What a peer has taken while the host was away is not the guest's afterwards."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    kept, lost = host.guest(111), host.guest(112)
+    for guest in kept, lost:
+        reach(guest, pair.b)
+    pair.a.port.link(False)
+    defer(pair.a.wait_carrier)
+    again = defer(pair.a.port.link, True)
+    wait_until(lambda: not host.carrier(), 10, "no carrier")
+    ip(f"addr add {lost.v4}/32 dev {pair.b.ifname}", ns=pair.b.ns)
+    defer(ip, f"addr del {lost.v4}/32 dev {pair.b.ifname}", ns=pair.b.ns)
+    # Those that are away for 20 s have to ask again.
+    hold(22)
+    again.exec()
+    wait_until(host.carrier, 20, "a carrier")
+
+    def states():
+        return {a: each["status"] for a, each in listed(host, "guest-get").items()}
+    wait_until(lambda: states().get(lost.v4) in (None, "refused"), 10,
+               f"{lost.v4} is not the guest's")
+    wait_until(lambda: states().get(kept.v4) == "held", 10,
+               f"{kept.v4} is the other guest's")
+    ksft_in(lladdr(pair.b, lost.v4), (None, pair.b.address().hex(":")))
+    reach(kept, pair.b)
 
 
 def test_deleted():

@@ -115,9 +115,9 @@ bool eipoib_frame(struct eipoib_dev *dev, struct sk_buff *skb, __be16 proto,
 	return true;
 }
 
-void eipoib_batch_host_too(struct eipoib_batch *batch)
+void eipoib_batch_host_too(struct eipoib_batch *batch, unsigned int count)
 {
-	(void)batch;
+	(void)batch, (void)count;
 }
 
 int eipoib_dump_one(const struct eipoib_dev *dev, struct eipoib_dump *dump,

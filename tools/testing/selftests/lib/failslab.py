@@ -38,10 +38,11 @@ def _set(**values):
             write(f"{where}/{name.replace('_', '-')}", value)
 
 
-def _prepare(where, **values):
+def _prepare(where, but=(0, 0)):
     _set(probability=0, verbose=0, task_filter=0, times=-1, interval=1,
          space=0, stacktrace_depth=32, require_start=where[0],
-         require_end=where[1], ignore_gfp_wait=0, **values)
+         require_end=where[1], reject_start=but[0], reject_end=but[1],
+         ignore_gfp_wait=0)
     write(f"{KNOBS[1]}/ignore-gfp-highmem", 0)
     write(f"{KNOBS[1]}/min-order", 0)
 
@@ -73,9 +74,13 @@ def count(act, where):
 
 
 @contextlib.contextmanager
-def often(percent, where):
-    """Let so many per cent of all allocations fail that @where makes."""
-    _prepare(where)
+def often(percent, where, but=(0, 0)):
+    """
+    Let so many per cent of all allocations fail that @where makes, except those
+    with @but on the stack, too: what is received may be looked at before something
+    that is sent has returned.
+    """
+    _prepare(where, but)
     _set(probability=percent)
     try:
         yield

@@ -104,7 +104,8 @@ MAY_SKIP = {
                          "which would end lockdep's checks for all others"
     for case in ("test_ping", "test_stress", "test_link_flap", "test_rdma")}
 MAY_SKIP.update((f"ethernet_faults.{case}", "Debian's kernels have no fault injection")
-                for case in ("test_load", "test_links", "test_tables", "test_traffic"))
+                for case in ("test_load", "test_links", "test_tables", "test_traffic",
+                             "test_unasked"))
 MAY_SKIP["ethernet_recipes.test_podman"] = \
     "on the debug kernel: netavark finds its release to be an invalid version number"
 

@@ -102,6 +102,16 @@ static inline void __skb_queue_tail(struct sk_buff_head *queue,
 	queue->last = &skb->next;
 }
 
+static inline unsigned int skb_queue_len(const struct sk_buff_head *queue)
+{
+	const struct sk_buff *skb;
+	unsigned int len = 0;
+
+	for (skb = queue->first; skb; skb = skb->next)
+		len++;
+	return len;
+}
+
 static inline struct sk_buff *__skb_dequeue(struct sk_buff_head *queue)
 {
 	struct sk_buff *skb = queue->first;
