@@ -274,22 +274,6 @@ int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 }
 
 /**
- * ibds_cq_idle - check whether a CQ is empty and armed
- * @cq: completion queue; interrupts are disabled
- *
- * Return: true if it is.
- */
-bool ibds_cq_idle(struct ibds_cq *cq)
-{
-	bool idle;
-
-	spin_lock(&cq->lock);
-	idle = cq->notify && cq->head == cq->tail;
-	spin_unlock(&cq->lock);
-	return idle;
-}
-
-/**
  * ibds_cq_disown - keep the completions of a QP that is being reset
  * @cq: completion queue
  * @qp: QP that no longer adds completions; interrupts are disabled
@@ -340,9 +324,9 @@ void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
  *
  * ib_mad destroys QP0 and QP1 while it may be handling a MAD that they received,
  * and then posts to a QP that has been freed.  It waits for its work item only
- * after that, in ib_free_cq().
+ * after that, in ib_free_cq().  Completions that come later are not waited for.
  *
- * Context: process; the QP's completions have been purged.
+ * Context: process.
  */
 void ibds_cq_flush(struct ibds_cq *cq)
 {

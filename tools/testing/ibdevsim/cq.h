@@ -18,7 +18,6 @@ void ibds_cq_flush(struct ibds_cq *cq);
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_event(struct ibds_cq *cq, bool solicited);
 struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq);
-bool ibds_cq_idle(struct ibds_cq *cq);
 
 /**
  * ibds_cq_begin - take the next entry of a CQ

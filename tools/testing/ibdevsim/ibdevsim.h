@@ -493,7 +493,7 @@ struct ibds_port {
  * @user_bytes: memory that they take
  * @num_netif_qp: number of QPs for flow steering
  * @fatal: IB_EVENT_DEVICE_FATAL was raised; the HCA is dead
- * @leaving: its agents no longer answer; see ibds_dev_silence()
+ * @answering: its agents answer requests; see client.c
  * @live_lock: protects @live
  * @live: registered: port events may be raised
  * @list: all HCAs; ibds_bus_mutex
@@ -524,7 +524,7 @@ struct ibds_dev {
 	atomic64_t user_bytes;
 	atomic_t num_netif_qp;
 	bool fatal;
-	bool leaving;
+	bool answering;
 	spinlock_t live_lock;	/* live; a leaf */
 	bool live;
 	struct list_head list;

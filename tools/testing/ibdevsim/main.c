@@ -17,7 +17,6 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/delay.h>
 #include <linux/device/bus.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -25,6 +24,7 @@
 #include <linux/string.h>
 
 #include "caps.h"
+#include "client.h"
 #include "debugfs.h"
 #include "dma.h"
 #include "line.h"
@@ -32,7 +32,6 @@
 #include "mr.h"
 #include "object.h"
 #include "phc.h"
-#include "qp.h"
 #include "sma.h"
 #include "switch.h"
 #include "swmad.h"
@@ -309,26 +308,11 @@ static int ibds_dev_add(u32 id, const struct ibds_caps *caps)
 	return 0;
 }
 
-/*
- * Stop an HCA that is being removed from answering MADs.  ib_mad tears down
- * the sender of process_mad() responses without waiting for one that is in
- * flight (agent_send_response() keeps no reference), so there must be none.
- */
-static void ibds_dev_silence(struct ibds_dev *dev)
-{
-	int tries = 1000;
-
-	WRITE_ONCE(dev->leaving, true);
-	while (!ibds_mads_done(dev) && tries--)
-		usleep_range(100, 1000);
-}
-
 static void ibds_dev_del(struct ibds_dev *dev)
 {
 	list_del(&dev->list);
 	ibds_debugfs_del(dev);
 	ibds_dev_set_live(dev, false);
-	ibds_dev_silence(dev);
 	ib_unregister_device(&dev->ib);
 	ibds_dev_cable(dev, false);
 	ibds_dev_free(dev);
@@ -471,11 +455,16 @@ static int __init ibds_init(void)
 	err = driver_register(&ibds_driver);
 	if (err)
 		goto err_bus;
+	err = ibds_client_init();
+	if (err)
+		goto err_driver;
 	mutex_lock(&ibds_bus_mutex);
 	ibds_bus_open = true;
 	mutex_unlock(&ibds_bus_mutex);
 	return 0;
 
+err_driver:
+	driver_unregister(&ibds_driver);
 err_bus:
 	bus_unregister(&ibds_bus);
 err_fabric:
@@ -496,6 +485,7 @@ static void __exit ibds_exit(void)
 	list_for_each_entry_safe(dev, next, &ibds_devs, list)
 		ibds_dev_del(dev);
 	mutex_unlock(&ibds_bus_mutex);
+	ibds_client_exit();
 	driver_unregister(&ibds_driver);
 	bus_unregister(&ibds_bus);
 	ibds_fabric_exit();

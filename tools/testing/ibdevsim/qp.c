@@ -764,42 +764,27 @@ void ibds_qps_error(struct ibds_dev *dev)
 	rcu_read_unlock();
 }
 
-/* True if the consumer of a special QP has handled all it received. */
-static bool ibds_rcv_idle(struct ibds_rcv *rcv)
-{
-	unsigned long flags;
-	bool idle = true;
-
-	spin_lock_irqsave(&rcv->lock, flags);
-	if (rcv->qp)
-		idle = ibds_cq_idle(rcv->cq);
-	spin_unlock_irqrestore(&rcv->lock, flags);
-	return idle;
-}
-
 /**
- * ibds_mads_done - check whether all MADs that an HCA received were handled
- * @dev: HCA
+ * ibds_mads_flush - wait for MADs that an HCA received and that are being handled
+ * @dev: HCA, whose QP0 and QP1 are not destroyed meanwhile
  *
- * ib_mad arms its CQs again when it has handled their completions.
+ * Those that are handled afterwards see what was written before.
  *
- * Return: true if they were.
+ * Context: process.
  */
-bool ibds_mads_done(struct ibds_dev *dev)
+void ibds_mads_flush(struct ibds_dev *dev)
 {
 	struct ibds_rcv *rcv;
-	bool done = true;
 	u32 p, i;
 
-	rcu_read_lock();
 	for (p = 0; p < dev->caps.ports; p++) {
 		for (i = 0; i < ARRAY_SIZE(dev->port[p].special); i++) {
-			rcv = rcu_dereference(dev->port[p].special[i]);
-			done &= !rcv || ibds_rcv_idle(rcv);
+			rcv = rcu_dereference_protected(dev->port[p].special[i],
+							true);
+			if (rcv)
+				ibds_cq_flush(rcv->cq);
 		}
 	}
-	rcu_read_unlock();
-	return done;
 }
 
 /* Indexed by enum ib_qp_state. */

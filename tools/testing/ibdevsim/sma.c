@@ -643,7 +643,7 @@ int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,
 	 * ib_mad must not answer either, which it does for requests that are
 	 * not consumed.
 	 */
-	if (READ_ONCE(port->dev->leaving) &&
+	if (!READ_ONCE(port->dev->answering) &&
 	    (in->mad_hdr.method == IB_MGMT_METHOD_GET ||
 	     in->mad_hdr.method == IB_MGMT_METHOD_SET))
 		return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_CONSUMED;

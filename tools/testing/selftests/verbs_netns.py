@@ -10,6 +10,7 @@ from lib import (bkg, cmd, defer, ends, hca, ip, ksft_eq, ksft_gt, ksft_in,
                  wait_until)
 from lib.ipoib import drop_all
 from lib.perftest import PORT, both, listening
+from lib.umad import ask_counters
 from lib.uverbs import objects
 
 BOOT = {"hcas": 3, "fabric": "provider=hfi1", "needs": "verbs-tools",
@@ -97,7 +98,8 @@ class Host:
 
     def move(self, target):
         """Move the HCA from wherever it is."""
-        here = next(n for n in (None, self.name) if self.hca.name in visible(n))
+        spaces = (None, *os.listdir("/run/netns"))
+        here = next(n for n in spaces if self.hca.name in visible(n))
         cmd([*in_ns(here), "rdma", "dev", "set", self.hca.name, "netns",
              target], timeout=slow(20))
 
@@ -117,9 +119,8 @@ def exclusive():
     """
     Two hosts with an HCA each; the SM's stays where it is.
 
-    The SM asks nothing: when an HCA moves, ib_mad tears down the sender of answers
-    without waiting for one that is on its way (agent_send_response() keeps no
-    reference).
+    The SM asks nothing: while it moves, an HCA does not answer, and OpenSM would
+    take it for gone.
     """
     drop_all()
     sm.quiet()
@@ -192,6 +193,28 @@ def test_moved_in_use():
     ksft_eq(visible(second.name), {first.hca.name, second.hca.name})
     pingpong((second.name, first.hca.name), (second.name, second.hca.name),
              "localhost")
+
+
+@timeout(180)
+def test_moved_while_asked():
+    """An HCA moves while it answers, and does not answer with what is freed."""
+    where = port(1)
+    # In another namespace, sysfs does not show it.
+    lid = where.lid()
+    first, second = exclusive()
+    asking = ask_counters(port(0), lid)
+    # So that there always is an answer on its way.
+    where.fault("ah_delay_us", 20000)
+    for turn in range(6):
+        before = where.counter("mad_tx")
+        wait_until(lambda n=before: where.counter("mad_tx") > n + 10, 10,
+                   f"it answers, turn {turn}")
+        target = (second, first)[turn % 2]
+        start = now()
+        first.move(target.name)
+        ksft_le(now() - start, slow(5), "seconds to move it")
+        ksft_in(first.hca.name, visible(target.name))
+    asking.exec()
 
 
 @timeout(120)
