@@ -146,8 +146,23 @@ void ibds_cq_event(struct ibds_cq *cq, bool solicited)
 	}
 	cq->mod_pending = 0;
 	cq->notify = 0;
-	if (!ibds_cq_loses(cq))
+	if (likely(!ibds_cq_loses(cq)))
 		ibds_cq_raise(cq);
+	else
+		cq->lost = true;
+}
+
+/**
+ * ibds_cq_rouse - raise the event that a fault suppressed, if there is one
+ * @cq: completion queue; interrupts are disabled
+ */
+void ibds_cq_rouse(struct ibds_cq *cq)
+{
+	spin_lock(&cq->lock);
+	if (cq->lost)
+		ibds_cq_raise(cq);
+	cq->lost = false;
+	spin_unlock(&cq->lock);
 }
 
 /* Raise the event held back by moderation, if any. */
@@ -455,7 +470,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	if (err)
 		return err;
 
-	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
+	ibds_command_wait(dev, READ_ONCE(dev->port[0].faults.create_delay_ms));
 	ring = ibds_cq_ring(cq, attr->cqe, cq->user, &bytes);
 	if (!ring) {
 		ibds_object_put(dev, IBDS_CQ, cq->user);
@@ -511,7 +526,7 @@ int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 
-	ibds_command_wait(READ_ONCE(cq->port->faults.destroy_delay_ms));
+	ibds_command_wait(dev, READ_ONCE(cq->port->faults.destroy_delay_ms));
 	ibds_cq_quiesce(cq);
 	kvfree(cq->ring);
 	ibds_user_uncharge(dev, cq->charged);

@@ -16,6 +16,7 @@ void ibds_cq_sync(struct ibds_cq *cq);
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_flush(struct ibds_cq *cq);
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
+void ibds_cq_rouse(struct ibds_cq *cq);
 void ibds_cq_event(struct ibds_cq *cq, bool solicited);
 struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq);
 

@@ -132,6 +132,7 @@ struct ibds_cqe {
  * @tail: next to fill
  * @notify: armed: %IB_CQ_NEXT_COMP or %IB_CQ_SOLICITED, 0 when not
  * @overrun: the CQ has overrun; IB_EVENT_CQ_ERR is raised once
+ * @lost: a fault suppressed an event
  * @cpu: CPU of the completion vector
  * @port: port that counts the interrupts and has the cost model
  * @mod_count: moderation: completions per event
@@ -160,6 +161,7 @@ struct ibds_cq {
 	u32 tail;
 	u8 notify;
 	bool overrun;
+	bool lost;
 	int cpu;
 	struct ibds_port *port;
 	u32 mod_count;

@@ -111,3 +111,33 @@ void ibds_faults_update(struct ibds_port *port)
 		   f->wedged || f->wedged_special || f->wedged_rings ||
 		   f->defer_tx);
 }
+
+/**
+ * ibds_faults_lift - lift the faults that users of a port could wait for
+ * @port: HCA port, which is being removed: its files are gone
+ *
+ * The caller must run ibds_qps_kick() and ibds_qps_rouse() next, and end the
+ * waiting of commands.
+ *
+ * Context: process.
+ */
+void ibds_faults_lift(struct ibds_port *port)
+{
+	struct ibds_faults *f = &port->faults;
+
+	WRITE_ONCE(f->wedged, false);
+	WRITE_ONCE(f->wedged_special, false);
+	WRITE_ONCE(f->wedged_rings, 0);
+	WRITE_ONCE(f->lose_events, false);
+	WRITE_ONCE(f->create_delay_ms, 0);
+	WRITE_ONCE(f->destroy_delay_ms, 0);
+	WRITE_ONCE(f->reset_delay_ms, 0);
+	WRITE_ONCE(f->ah_delay_us, 0);
+	WRITE_ONCE(f->delay_us, 0);
+	WRITE_ONCE(f->jitter_us, 0);
+	WRITE_ONCE(f->loss_ppm, 0);
+	WRITE_ONCE(f->mad_delay_ms, 0);
+	WRITE_ONCE(f->mad_drop, 0);
+	WRITE_ONCE(f->sa_drop, false);
+	ibds_faults_update(port);
+}

@@ -9,5 +9,6 @@ bool ibds_fault_lose(struct ibds_port *port);
 void ibds_fault_send(struct ibds_port *from, struct ibds_port *to,
 		     struct ibds_pkt *pkt);
 void ibds_faults_update(struct ibds_port *port);
+void ibds_faults_lift(struct ibds_port *port);
 
 #endif /* IBDEVSIM_FAULT_H */

@@ -23,6 +23,7 @@
 #include <linux/list.h>
 #include <linux/platform_device.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
@@ -497,6 +498,9 @@ struct ibds_port {
  * @live_lock: protects @live
  * @live: registered: port events may be raised
  * @list: all HCAs; ibds_bus_mutex
+ * @lift: lifts the faults some time after del_device was asked for
+ * @lifted: that was done
+ * @hurry: commands that a fault delays; woken up then
  * @receive: event: a packet from outside the fast path reached its port.  Set
  *	by ibds_verbs_setup(), before the HCA can be looked up
  * @knobs: files of this HCA (debugfs.c)
@@ -528,6 +532,9 @@ struct ibds_dev {
 	spinlock_t live_lock;	/* live; a leaf */
 	bool live;
 	struct list_head list;
+	struct delayed_work lift;
+	bool lifted;
+	wait_queue_head_t hurry;
 	void (*receive)(struct ibds_port *port, const struct ibds_pkt *pkt);
 	struct ibds_knobs *knobs;
 };

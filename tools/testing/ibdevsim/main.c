@@ -10,7 +10,8 @@
  * The keys are those of caps.c.  An HCA is first registered with ib_core, then
  * cabled to the switch, so that QP0 exists before the SM can send requests.
  * del_device is a hot unplug: ib_core tells the clients of the HCA, which have
- * to release it.
+ * to release it.  Faults could keep them from that for ever; after
+ * %IBDS_PATIENCE_MS those are lifted.
  *
  * ibds_bus_mutex serialises creation and removal and protects the list and
  * ibds_bus_open.
@@ -27,11 +28,13 @@
 #include "client.h"
 #include "debugfs.h"
 #include "dma.h"
+#include "fault.h"
 #include "line.h"
 #include "link.h"
 #include "mr.h"
 #include "object.h"
 #include "phc.h"
+#include "qp.h"
 #include "sma.h"
 #include "switch.h"
 #include "swmad.h"
@@ -43,6 +46,9 @@
  * ID hold the HCA's number, the last byte the port's.
  */
 #define IBDS_GUID_BASE		0x021bd50000000000ULL
+
+/* How long the faults of an HCA that is removed stay in effect. */
+#define IBDS_PATIENCE_MS	10000
 
 static LIST_HEAD(ibds_devs);
 static DEFINE_MUTEX(ibds_bus_mutex);
@@ -192,6 +198,21 @@ static int ibds_dev_new_phc(struct ibds_dev *dev)
 	return 0;
 }
 
+/* Users of an HCA that is being removed have waited long enough. */
+static void ibds_dev_lift(struct work_struct *work)
+{
+	struct ibds_dev *dev = container_of(work, struct ibds_dev, lift.work);
+	u32 n;
+
+	for (n = 0; n < dev->caps.ports; n++) {
+		ibds_faults_lift(&dev->port[n]);
+		ibds_qps_kick(&dev->port[n]);
+	}
+	ibds_qps_rouse(dev);
+	WRITE_ONCE(dev->lifted, true);
+	wake_up_all(&dev->hurry);
+}
+
 static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 {
 	struct ibds_dev *dev;
@@ -203,6 +224,8 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 	dev->caps = *caps;
 	spin_lock_init(&dev->live_lock);
 	spin_lock_init(&dev->vf_lock);
+	init_waitqueue_head(&dev->hurry);
+	INIT_DELAYED_WORK(&dev->lift, ibds_dev_lift);
 	ibds_dev_identify(dev, id);
 	dev->dev = ibds_bus_dev_new(id);
 	if (IS_ERR(dev->dev)) {
@@ -313,7 +336,9 @@ static void ibds_dev_del(struct ibds_dev *dev)
 	list_del(&dev->list);
 	ibds_debugfs_del(dev);
 	ibds_dev_set_live(dev, false);
+	schedule_delayed_work(&dev->lift, msecs_to_jiffies(IBDS_PATIENCE_MS));
 	ib_unregister_device(&dev->ib);
+	cancel_delayed_work_sync(&dev->lift);
 	ibds_dev_cable(dev, false);
 	ibds_dev_free(dev);
 }

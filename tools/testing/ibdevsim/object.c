@@ -25,15 +25,32 @@ bool ibds_object_fails(atomic_t *error, atomic_t *skip)
 }
 
 /**
- * ibds_command_wait - delay a command
+ * ibds_command_wait - delay a command, until faults are lifted at most
+ * @dev: HCA
  * @ms: milliseconds
  *
  * Context: process.
  */
-void ibds_command_wait(u32 ms)
+void ibds_command_wait(struct ibds_dev *dev, u32 ms)
 {
 	if (ms)
-		msleep(ms);
+		wait_event_timeout(dev->hurry, READ_ONCE(dev->lifted),
+				   msecs_to_jiffies(ms) + 1);
+}
+
+/**
+ * ibds_command_wait_us - the same for a time that is usually short
+ * @dev: HCA
+ * @us: microseconds
+ *
+ * Context: process.
+ */
+void ibds_command_wait_us(struct ibds_dev *dev, u32 us)
+{
+	if (us < 10 * USEC_PER_MSEC)
+		fsleep(us);
+	else
+		ibds_command_wait(dev, us / USEC_PER_MSEC);
 }
 
 /* The maximum number of objects of a kind, 0: no limit. */

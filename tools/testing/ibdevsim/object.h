@@ -23,7 +23,8 @@ int ibds_object_get(struct ibds_dev *dev, enum ibds_kind kind, bool user);
 void ibds_object_put(struct ibds_dev *dev, enum ibds_kind kind, bool user);
 int ibds_user_charge(struct ibds_dev *dev, u64 bytes);
 void ibds_user_uncharge(struct ibds_dev *dev, u64 bytes);
-void ibds_command_wait(u32 ms);
+void ibds_command_wait(struct ibds_dev *dev, u32 ms);
+void ibds_command_wait_us(struct ibds_dev *dev, u32 us);
 void ibds_objects_show(struct seq_file *m, struct ibds_dev *dev);
 
 /* Memory of users is accounted to their control group. */

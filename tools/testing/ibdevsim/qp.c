@@ -295,6 +295,7 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 {
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	bool reset = (mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET;
+	struct ibds_dev *dev = to_ibds_dev(ibqp->device);
 	struct ibds_faults *faults;
 	unsigned long flags;
 	LIST_HEAD(later);
@@ -308,7 +309,8 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 				      &faults->modify_skip))
 			return -EIO;
 		if (reset)
-			ibds_command_wait(READ_ONCE(faults->reset_delay_ms));
+			ibds_command_wait(dev,
+					  READ_ONCE(faults->reset_delay_ms));
 	}
 	rcu_read_lock();
 	spin_lock_irqsave(&qp->sq.lock, flags);
@@ -629,7 +631,7 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	if (err)
 		return err;
 
-	ibds_command_wait(READ_ONCE(dev->port[0].faults.create_delay_ms));
+	ibds_command_wait(dev, READ_ONCE(dev->port[0].faults.create_delay_ms));
 	if (udata) {
 		err = ibds_qp_init_user(qp, init, udata);
 		if (err)
@@ -655,7 +657,7 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ibds_rcv *rcv = qp->rcv;
 	unsigned long flags;
 
-	ibds_command_wait(READ_ONCE(dev->port[0].faults.destroy_delay_ms));
+	ibds_command_wait(dev, READ_ONCE(dev->port[0].faults.destroy_delay_ms));
 	ibds_qp_unpublish(dev, qp);
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	ibds_qp_set_state(qp, IB_QPS_RESET);
@@ -745,6 +747,27 @@ void ibds_qps_kick(struct ibds_port *port)
 		rcv = rcu_dereference(port->special[i]);
 		if (rcv)
 			ibds_rcv_ask(rcv, port, IBDS_TODO_RUN);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * ibds_qps_rouse - raise the events of completions that a fault suppressed
+ * @dev: HCA, whose faults are lifted
+ */
+void ibds_qps_rouse(struct ibds_dev *dev)
+{
+	struct ibds_rcv *rcv;
+	unsigned long qpn, flags;
+
+	rcu_read_lock();
+	xa_for_each(&dev->qps, qpn, rcv) {
+		spin_lock_irqsave(&rcv->lock, flags);
+		if (rcv->qp) {
+			ibds_cq_rouse(rcv->qp->send_cq);
+			ibds_cq_rouse(rcv->cq);
+		}
+		spin_unlock_irqrestore(&rcv->lock, flags);
 	}
 	rcu_read_unlock();
 }

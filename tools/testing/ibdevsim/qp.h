@@ -15,6 +15,7 @@ int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
 int ibds_qp_break(struct ibds_dev *dev, u32 qpn, bool sqe);
 void ibds_qps_kick(struct ibds_port *port);
+void ibds_qps_rouse(struct ibds_dev *dev);
 void ibds_qps_error(struct ibds_dev *dev);
 void ibds_mads_flush(struct ibds_dev *dev);
 void ibds_qps_show(struct seq_file *m, struct ibds_dev *dev);

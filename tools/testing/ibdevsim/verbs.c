@@ -8,7 +8,6 @@
  * leaves all work requests and polling to the kernel: nothing is mapped, and the
  * functions that serve the kernel serve users, too.
  */
-#include <linux/delay.h>
 #include <linux/if_link.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -253,7 +252,8 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	if (err)
 		return err;
 	if (init->flags & RDMA_CREATE_AH_SLEEPABLE)
-		fsleep(READ_ONCE(dev->port[0].faults.ah_delay_us));
+		ibds_command_wait_us(dev,
+				     READ_ONCE(dev->port[0].faults.ah_delay_us));
 	ah->magic = IBDS_AH_MAGIC;
 	ah->user = udata;
 	ah->port_num = rdma_ah_get_port_num(attr);

@@ -5,12 +5,13 @@ import json
 import re
 
 from lib import (cmd, fabric, ksft_eq, ksft_ge, ksft_gt, ksft_in, ksft_le,
-                 ksft_not_in, ksft_raises, ksft_true, port, timeout,
+                 ksft_not_in, ksft_raises, ksft_true, now, port, slow, timeout,
                  wait_until, write)
 from lib.fabric import DEBUGFS
+from lib.umad import PERF_MGMT, PERF_VERSION, Agent, get_counters
 from lib.utils import read
 
-BOOT = {"ipoib": "none", "hcas": 3, "seconds": 30}
+BOOT = {"ipoib": "none", "hcas": 3, "seconds": 60}
 
 SWITCH_ERRORS = f"{DEBUGFS}/switch/errors"
 
@@ -211,3 +212,38 @@ def test_bad_writes():
             write(SWITCH_ERRORS, text)
     with ksft_raises(OSError):
         port(1).hca.set("set_sys_guid", "guid")
+
+
+def pull_late(new):
+    """Pull an HCA on which somebody waits: that ends, but not at once."""
+    start = now()
+    new.unplug()
+    ksft_ge(now() - start, 5, "seconds: somebody waited")
+    ksft_le(now() - start, slow(20), "seconds to pull it")
+    ksft_true(not new.exists(), "it is gone")
+
+
+@timeout(120)
+def test_pulled_wedged():
+    """Who waits for an HCA that stands still may go soon after it was pulled."""
+    new = fabric.add_hca(5)
+    with Agent(new.port(), PERF_MGMT, PERF_VERSION) as agent:
+        new.port().set("wedged_special", 1)
+        for tid in range(1, 9):
+            agent.send(port(0).lid(), get_counters(tid))
+        wait_until(lambda: any(qp.type == "GSI" and qp.waiting
+                               for qp in new.qps()), 5, "MADs that wait")
+        pull_late(new)
+
+
+@timeout(120)
+def test_pulled_slow():
+    """Nor does it matter how slow the HCA is."""
+    new = fabric.add_hca(5)
+    new.port().set("destroy_delay_ms", 3600 * 1000)
+    pull_late(new)
+    # What comes afterwards is as fast as ever.
+    new = fabric.add_hca(5)
+    start = now()
+    new.unplug()
+    ksft_le(now() - start, slow(3), "seconds to pull it")

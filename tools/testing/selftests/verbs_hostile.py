@@ -426,3 +426,23 @@ def test_unplugged():
     other.plug(user_mem=16)
     other.port().wait_active()
     no_objects(1)
+
+
+@timeout(120)
+def test_unplugged_slow():
+    """So it goes when it takes an hour for each object of theirs."""
+    other = hca(1)
+    verbs = Verbs(other)
+    defer(verbs.close)
+    pd, cq = verbs.pd(), verbs.cq()
+    for _ in range(8):
+        verbs.qp(pd, cq)
+    other.port().set("destroy_delay_ms", 3600 * 1000)
+    start = now()
+    other.unplug()
+    ksft_le(now() - start, slow(20), "seconds to unplug it")
+    ksft_in(error_of(verbs.pd), (errno.EIO, errno.ENODEV))
+    verbs.close()
+    other.plug(user_mem=16)
+    other.port().wait_active()
+    no_objects(1)

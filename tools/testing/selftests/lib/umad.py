@@ -81,18 +81,21 @@ def set_mft(port, lid, mlid, ports):
     ksft_eq((status, answer[4:6]), (0, bytes(2)), f"the answer of {lid}")
 
 
+def get_counters(tid):
+    """A MAD that asks for the counters of port 1 of an HCA."""
+    # PortCounters begins at byte 64: the port selected is its second.
+    return struct.pack(">BBBB4xQHHI232s", 1, PERF_MGMT, PERF_VERSION, GET, tid,
+                       PORT_COUNTERS, 0, 0, bytes(41) + b"\1" + bytes(190))
+
+
 def ask_counters(port, lid):
     """A process that asks for another port's counters until the case ends."""
-    mad = struct.Struct(">BBBB4xQHHI232s")
-    # PortCounters begins at byte 64: the port selected is its second.
-    data = bytes(41) + b"\1" + bytes(190)
     pid = os.fork()
     if not pid:
         try:
             with Agent(port, PERF_MGMT, PERF_VERSION) as agent:
                 for tid in itertools.count(1):
-                    agent.send(lid, mad.pack(1, PERF_MGMT, PERF_VERSION, GET,
-                                             tid, PORT_COUNTERS, 0, 0, data))
+                    agent.send(lid, get_counters(tid))
         finally:
             os._exit(1)     # pylint: disable=protected-access
 
