@@ -504,6 +504,7 @@ struct ibds_qp {
  * @in_qp: in qp->mcast
  * @mgid: group
  * @mlid: multicast LID that its packets must have
+ * @user: the QP is user space's
  * @count: times attached
  * @rcv: receive side of the QP
  * @rcu: frees it
@@ -513,6 +514,7 @@ struct ibds_attach {
 	struct list_head in_qp;
 	union ib_gid mgid;
 	u16 mlid;
+	bool user;
 	u32 count;
 	struct ibds_rcv *rcv;
 	struct rcu_head rcu;

@@ -459,7 +459,7 @@ struct ibds_port {
 	u32 pkey_viol;
 	u8 subnet_timeout;
 	u8 vl_cap;
-	struct hlist_head mcast[64];
+	struct hlist_head mcast[256];
 	struct ibds_rcv __rcu *special[2];
 	struct ibds_counters __percpu *counters;
 	struct ibds_faults faults;

@@ -31,6 +31,7 @@
 #include "fault.h"
 #include "line.h"
 #include "link.h"
+#include "mcast.h"
 #include "mr.h"
 #include "object.h"
 #include "phc.h"
@@ -459,6 +460,7 @@ static int __init ibds_init(void)
 {
 	int err;
 
+	ibds_mcast_init();
 	err = ibds_datapath_init();
 	if (err)
 		return err;

@@ -6,11 +6,31 @@
  * must have (IBA vol 1, 10.5).  Senders walk them under RCU; they change under
  * the lock that ibds_lookup_lock() returns.
  */
-#include <linux/hash.h>
+#include <linux/log2.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "mcast.h"
 #include "object.h"
+
+/*
+ * Programs choose MGIDs and multicast LIDs, and must not know which ones share a
+ * bucket, or they could make a list long that the kernel's packets walk.
+ */
+static u64 ibds_mcast_secret[3] __ro_after_init;
+
+/**
+ * ibds_mcast_init - choose how groups are hashed; there is no HCA yet
+ */
+void __init ibds_mcast_init(void)
+{
+	int i;
+
+	get_random_bytes(ibds_mcast_secret, sizeof(ibds_mcast_secret));
+	/* By an even number, the highest bits of a product lose some. */
+	for (i = 0; i < ARRAY_SIZE(ibds_mcast_secret); i++)
+		ibds_mcast_secret[i] |= 1;
+}
 
 /**
  * ibds_mcast_bucket - get the hash bucket of a port for a group
@@ -25,9 +45,10 @@ struct hlist_head *ibds_mcast_bucket(struct ibds_port *port,
 {
 	u64 hi = (__force u64)mgid->global.subnet_prefix;
 	u64 lo = (__force u64)mgid->global.interface_id;
+	u64 hash = hi * ibds_mcast_secret[0] + lo * ibds_mcast_secret[1] +
+		   mlid * ibds_mcast_secret[2];
 
-	return &port->mcast[hash_64(hi ^ (lo * GOLDEN_RATIO_64) ^ mlid,
-				    ilog2(ARRAY_SIZE(port->mcast)))];
+	return &port->mcast[hash >> (64 - ilog2(ARRAY_SIZE(port->mcast)))];
 }
 
 static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
@@ -41,22 +62,32 @@ static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
 	return NULL;
 }
 
-/* Whether a group has all the QPs that the HCA can send copies to. */
+/*
+ * Whether a group has all the QPs that the HCA can send copies to; half of these
+ * places are for the kernel only.
+ */
 static bool ibds_group_full(const struct ibds_dev *dev,
 			    const struct ibds_attach *new,
 			    const struct hlist_head *bucket)
 {
 	u32 room = dev->caps.group_qps;
 	const struct ibds_attach *at;
+	u32 all = 0, users = 0;
 
-	/* Programs could make the list long, and it need not be walked. */
+	/*
+	 * Programs could make the list long, and it need not be walked.  They
+	 * have half of the QPs, too.
+	 */
 	if (room >= dev->caps.max_qp)
 		return false;
-	hlist_for_each_entry(at, bucket, node)
-		if (at->mlid == new->mlid &&
-		    !memcmp(&at->mgid, &new->mgid, sizeof(at->mgid)) && !--room)
-			return true;
-	return false;
+	hlist_for_each_entry(at, bucket, node) {
+		if (at->mlid != new->mlid ||
+		    memcmp(&at->mgid, &new->mgid, sizeof(at->mgid)))
+			continue;
+		all++;
+		users += at->user;
+	}
+	return all >= room || (new->user && users >= room / 2);
 }
 
 static void ibds_attach_del(struct ibds_qp *qp, struct ibds_attach *at)
@@ -90,6 +121,7 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	}
 	new->mgid = *gid;
 	new->mlid = lid;
+	new->user = qp->user;
 	new->count = 1;
 	new->rcv = qp->rcv;
 

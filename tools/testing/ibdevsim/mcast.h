@@ -4,6 +4,7 @@
 
 #include "datapath.h"
 
+void ibds_mcast_init(void);
 int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 void ibds_detach_all(struct ibds_qp *qp);

@@ -8,9 +8,9 @@ import signal
 import struct
 import threading
 
-from lib import (defer, hca, hold, kmsg_since, kmsg_tail, ksft_eq, ksft_gt,
-                 ksft_in, ksft_le, ksft_pr, ksft_raises, ksft_true, now, port,
-                 slow, timeout, wait_until)
+from lib import (defer, fabric, hca, hold, kmsg_since, kmsg_tail, ksft_eq,
+                 ksft_gt, ksft_in, ksft_le, ksft_pr, ksft_raises, ksft_true,
+                 now, port, slow, timeout, wait_until)
 from lib import uverbs as uv
 from lib.uverbs import Memory, Verbs, objects, send_wr
 
@@ -282,20 +282,59 @@ def test_limits():
     no_objects()
 
 
+def attach(qp, number, command=uv.ATTACH_MCAST):
+    """Attach a QP to a group, or detach it."""
+    gid = bytes([0xff, 0x12]) + bytes(12) + struct.pack(">H", number)
+    qp.verbs.raw(command, gid + struct.pack("=IHH", qp.handle, 0xc000 + number,
+                                            0) + bytes(8))
+
+
 def test_groups():
     """A QP can be attached to so many groups, and no more."""
-    verbs = opened()
-    guinea = Guinea(verbs)
-
-    def attach(number, command=uv.ATTACH_MCAST):
-        gid = bytes([0xff, 0x12]) + bytes(12) + struct.pack(">H", number)
-        verbs.raw(command, gid + struct.pack("=IHH", guinea.ud.handle,
-                                             0xc000 + number, 0) + bytes(8))
-
+    ud = Guinea(opened()).ud
     numbers = iter(range(10000))
-    ksft_eq(fill(lambda: attach(next(numbers))), (256, errno.ENOMEM))
-    attach(5, uv.DETACH_MCAST)
-    attach(300)
+    ksft_eq(fill(lambda: attach(ud, next(numbers))), (256, errno.ENOMEM))
+    attach(ud, 5, uv.DETACH_MCAST)
+    attach(ud, 300)
+
+
+@timeout(60)
+def test_places_in_group():
+    """Programs get half of the places that a group has."""
+    for places in (8, 1):
+        new = fabric.add_hca(5, group_qps=places, user_mem=16)
+        verbs = Verbs(new)
+        defer(verbs.close)
+        pd, cq = verbs.pd(), verbs.cq()
+        qps = [verbs.qp(pd, cq, uv.UD) for _ in range(places + 1)]
+        for group in (1, 2):
+            left = iter(qps)
+            ksft_eq(fill(lambda n=group, rest=left: attach(next(rest), n)),
+                    (places // 2, errno.ENOMEM), f"of {places}, group {group}")
+        if places > 1:
+            attach(qps[0], 1, uv.DETACH_MCAST)
+            attach(qps[-1], 1)
+            ksft_eq(error_of(attach, qps[0], 1), errno.ENOMEM)
+        verbs.close()
+        no_objects(5)
+        new.unplug()
+
+
+def test_groups_spread():
+    """Groups of one pattern do not make others slow: many QPs in many."""
+    verbs = opened()
+    pd, cq = verbs.pd(), verbs.cq()
+    qps = [verbs.qp(pd, cq, uv.UD, send_wr=1, recv_wr=1) for _ in range(32)]
+    for number, qp in enumerate(qps):
+        for group in range(number * 256, number * 256 + 256):
+            attach(qp, group)
+    ksft_eq(error_of(attach, qps[0], 9999), errno.ENOMEM)
+    for number, qp in enumerate(qps):
+        attach(qp, number * 256, uv.DETACH_MCAST)
+        ksft_eq(error_of(attach, qp, number * 256, uv.DETACH_MCAST),
+                errno.EINVAL, "detached twice")
+    verbs.close()
+    no_objects()
 
 
 def test_resize():
