@@ -4,12 +4,16 @@
  * datapath
  */
 #include <linux/delay.h>
+#include <linux/mm.h>
 #include <linux/seq_file.h>
 
 #include "object.h"
 
 struct workqueue_struct *ibds_datapath_wq;
 struct workqueue_struct *ibds_user_wq;
+
+/* Memory that users of all HCAs have */
+static atomic64_t ibds_user_bytes = ATOMIC64_INIT(0);
 
 /**
  * ibds_object_fails - check whether a fault makes this call fail
@@ -144,26 +148,41 @@ void ibds_object_put(struct ibds_dev *dev, enum ibds_kind kind, bool user)
 	atomic_dec(&dev->objects[kind]);
 }
 
+static bool ibds_charge(atomic64_t *from, u64 bytes, u64 limit)
+{
+	s64 used = atomic64_read(from);
+
+	/* Never above the limit, not even for a moment: others would fail. */
+	do {
+		if (bytes > limit || used + bytes > limit)
+			return false;
+	} while (!atomic64_try_cmpxchg(from, &used, used + bytes));
+	return true;
+}
+
 /**
  * ibds_user_charge - take memory for an object of user space
  * @dev: HCA
  * @bytes: how much, 0 for the kernel's
  *
- * What the user's control group allows is another limit.
+ * All HCAs together give users half of the machine's memory at most.  What the
+ * user's control group allows is another limit.
  *
  * Return: 0 or -ENOMEM.
  */
 int ibds_user_charge(struct ibds_dev *dev, u64 bytes)
 {
-	u64 limit = (u64)dev->caps.user_mem << 20;
-	s64 used = atomic64_read(&dev->user_bytes);
+	u64 half = (u64)totalram_pages() << (PAGE_SHIFT - 1);
 
-	/* Never above the limit, not even for a moment: others would fail. */
-	do {
-		if (bytes > limit || used + bytes > limit)
-			return bytes ? -ENOMEM : 0;
-	} while (!atomic64_try_cmpxchg(&dev->user_bytes, &used, used + bytes));
-	return 0;
+	if (!bytes)
+		return 0;
+	if (!ibds_charge(&dev->user_bytes, bytes,
+			 (u64)dev->caps.user_mem << 20))
+		return -ENOMEM;
+	if (ibds_charge(&ibds_user_bytes, bytes, half))
+		return 0;
+	atomic64_sub(bytes, &dev->user_bytes);
+	return -ENOMEM;
 }
 
 /**
@@ -173,6 +192,7 @@ int ibds_user_charge(struct ibds_dev *dev, u64 bytes)
  */
 void ibds_user_uncharge(struct ibds_dev *dev, u64 bytes)
 {
+	atomic64_sub(bytes, &ibds_user_bytes);
 	atomic64_sub(bytes, &dev->user_bytes);
 }
 
