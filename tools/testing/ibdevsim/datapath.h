@@ -344,7 +344,8 @@ struct ibds_swqe {
  * @rnr_retries: RC: the same after RNR NAKs
  * @late: RC: the delay fault has been applied to the first request
  * @give_up: RC: the first request has no retries left
- * @rnr_naks: RC: RNR NAKs in a row, of a user's request
+ * @rnr_pause: RC: nanoseconds that a user's first request waited for after the
+ *	last RNR NAK, 0: there was none
  * @done: RC: bytes of the first request that have been transferred
  * @bounce: UD: one MTU, for datagrams that come from regions
  */
@@ -371,7 +372,7 @@ struct ibds_sq {
 	bool give_up;
 	u8 retries;
 	u8 rnr_retries;
-	u8 rnr_naks;
+	u32 rnr_pause;
 	u32 done;
 	u8 *bounce;
 };

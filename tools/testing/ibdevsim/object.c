@@ -3,6 +3,7 @@
  * ibdevsim: limits of verbs objects, faults of calls, the work queue of the
  * datapath
  */
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
@@ -237,9 +238,13 @@ int ibds_datapath_init(void)
 					   WQ_PERCPU, 0);
 	if (!ibds_datapath_wq)
 		return -ENOMEM;
-	/* What user space causes does not go before anything else. */
+	/*
+	 * What user space causes does not go before anything else, and leaves
+	 * half of the CPUs alone.
+	 */
 	ibds_user_wq = alloc_workqueue("ibdevsim_user",
-				       WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+				       WQ_MEM_RECLAIM | WQ_UNBOUND,
+				       max(num_online_cpus() / 2, 1U));
 	if (ibds_user_wq)
 		return 0;
 	destroy_workqueue(ibds_datapath_wq);

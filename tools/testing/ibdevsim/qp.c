@@ -245,6 +245,7 @@ static void ibds_qp_clear(struct ibds_qp *qp, bool purge)
 	sq->waiting = false;
 	sq->late = false;
 	sq->give_up = false;
+	sq->rnr_pause = 0;
 	sq->done = 0;
 	WRITE_ONCE(sq->retired, 0);
 	rcv->rq.head = 0;

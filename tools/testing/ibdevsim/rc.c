@@ -24,6 +24,10 @@
 #include "rcv.h"
 #include "switch.h"
 
+/* Pauses of a user's request after RNR NAKs: the first one, and the longest. */
+#define IBDS_RNR_FIRST_NS	(100 * NSEC_PER_USEC)
+#define IBDS_RNR_LAST_NS	(500 * NSEC_PER_MSEC)
+
 /* Timeout for a QP without one, so that it still retries. */
 #define IBDS_RC_NO_TIMEOUT_NS	(500 * NSEC_PER_MSEC)
 
@@ -88,16 +92,21 @@ static enum ib_wc_status ibds_rc_timeout(struct ibds_qp *qp)
 	return ibds_rc_wait(qp, ibds_ack_ns(qp->attr.timeout));
 }
 
-/* User space could have timers fire all the time: the longer, the slower. */
+/*
+ * User space could have the timers of all its QPs fire all the time, for ever.
+ * So each pause is longer than the one before, by an eighth: a request is late by
+ * about an eighth of the time that its peer was not ready.
+ */
 static u64 ibds_rnr_patience(struct ibds_qp *qp, u64 ns)
 {
 	struct ibds_sq *sq = &qp->sq;
+	u32 pause = sq->rnr_pause;
 
 	if (!qp->user)
 		return ns;
-	if (sq->rnr_naks < 100)
-		sq->rnr_naks++;
-	return max(ns, sq->rnr_naks * 100ULL * NSEC_PER_USEC);
+	pause += max_t(u32, pause / 8, IBDS_RNR_FIRST_NS);
+	sq->rnr_pause = min_t(u32, pause, IBDS_RNR_LAST_NS);
+	return max_t(u64, ns, sq->rnr_pause);
 }
 
 static enum ib_wc_status ibds_rc_not_ready(struct ibds_qp *qp, u8 timer)
@@ -119,7 +128,7 @@ static void ibds_rc_fresh(struct ibds_qp *qp)
 	qp->sq.rnr_retries = qp->attr.rnr_retry;
 	qp->sq.late = false;
 	qp->sq.give_up = false;
-	qp->sq.rnr_naks = 0;
+	qp->sq.rnr_pause = 0;
 }
 
 /* ---- sending ------------------------------------------------------------ */

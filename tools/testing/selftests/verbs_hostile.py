@@ -485,3 +485,38 @@ def test_unplugged_slow():
     other.plug(user_mem=16)
     other.port().wait_active()
     no_objects(1)
+
+
+@timeout(120)
+def test_never_ready():
+    """Peers that never post a receive: retries for ever cost next to nothing."""
+    verbs = opened()
+    pd, cq = verbs.pd(), verbs.cq(256)
+    memory = Memory(4096)
+    mr = verbs.mr(pd, memory.addr, 4096)
+    piece = (memory.addr, 8, mr[1])
+    qps = [verbs.qp(pd, cq, send_wr=1, recv_wr=1) for _ in range(100)]
+    for qp in qps:
+        qp.connect(qp.qpn, port(0).lid())
+        qp.post(send_wr(wr_id=qp.qpn), [piece])
+    # Until the pauses are as long as they get
+    hold(6)
+    before, start = port(0).counter("rc_rnr_nak"), now()
+    hold(3)
+    tries = port(0).counter("rc_rnr_nak") - before
+    seconds = now() - start
+    ksft_pr(f"{tries} retries in {seconds:.1f} s")
+    ksft_gt(tries, 100, "they go on")
+    ksft_le(tries, 3 * len(qps) * seconds, "retries of 100 QPs")
+    # Late, but not for ever
+    for qp in qps:
+        qp.receive([piece])
+    done = verbs.wait(cq, 2 * len(qps))
+    ksft_eq({wc.status for wc in done}, {uv.OK})
+    # And from then on as soon as before
+    start = now()
+    qps[0].post(send_wr(), [piece])
+    hold(0.01)
+    qps[0].receive([piece])
+    verbs.wait(cq, 2)
+    ksft_le(now() - start, slow(0.5), "seconds until a short wait is over")
