@@ -149,7 +149,7 @@ int ibds_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 	const struct ib_srq_attr *attr = &init->attr;
 	u32 max_sge = max(attr->max_sge, 1u);
-	u64 bytes = udata ? ibds_rq_bytes(attr->max_wr, max_sge) : 0;
+	u64 bytes;
 	int err;
 
 	if (init->srq_type != IB_SRQT_BASIC)
@@ -158,6 +158,8 @@ int ibds_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 	    attr->max_sge > dev->caps.max_srq_sge ||
 	    (!udata && attr->srq_limit > attr->max_wr))
 		return -EINVAL;
+	/* Not before: no power of two is as large as users may ask for. */
+	bytes = udata ? ibds_rq_bytes(attr->max_wr, max_sge) : 0;
 	err = ibds_object_get(dev, IBDS_SRQ, udata);
 	if (err)
 		return err;

@@ -337,6 +337,20 @@ def test_groups_spread():
     no_objects()
 
 
+def test_sizes():
+    """Queues of sizes that there are not are refused, whatever is asked for."""
+    verbs = opened()
+    pd, cq = verbs.pd(), verbs.cq()
+    for size in (1 << 16, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff):
+        ksft_eq(error_of(verbs.srq, pd, size), errno.EINVAL, f"{size:#x}")
+        for queue in ("send_wr", "recv_wr"):
+            ksft_eq(error_of(verbs.qp, pd, cq, **{queue: size}), errno.EINVAL,
+                    f"{queue} {size:#x}")
+        ksft_eq(error_of(verbs.cq, (size + 1) & 0xffffffff),
+                errno.EINVAL, f"CQ {size + 1:#x}")
+    ksft_eq(error_of(verbs.srq, pd, 16, 0xffffffff), errno.EINVAL)
+
+
 def test_resize():
     """A CQ can be resized, but not below what it holds."""
     verbs = opened()
