@@ -5,6 +5,15 @@
 #include "datapath.h"
 
 /*
+ * The maps are per CPU, and who has one has disabled interrupts by
+ * spin_lock_irqsave().  With PREEMPT_RT that lets others run on the CPU, which
+ * would use the map, too; and who invalidates a region spins until they are done.
+ */
+#ifdef CONFIG_PREEMPT_RT
+#error "ibdevsim copies with maps per CPU, which PREEMPT_RT does not protect"
+#endif
+
+/*
  * Pieces of a segment: each entry of a list may begin and end within a page,
  * and pages of 4096 bytes need not be adjacent.
  */
