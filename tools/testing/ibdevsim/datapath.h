@@ -72,6 +72,8 @@
 
 /* Groups that a QP of user space can be attached to. */
 #define IBDS_USER_GROUPS	256
+/* QPs of user space that can be attached to a group, at a port. */
+#define IBDS_USER_MEMBERS	256
 
 struct ibds_qp;
 struct ibds_rss;

@@ -63,8 +63,9 @@ static struct ibds_attach *ibds_attach_find(struct ibds_qp *qp,
 }
 
 /*
- * Whether a group has all the QPs that the HCA can send copies to; half of these
- * places are for the kernel only.
+ * Whether a group has all the QPs that the HCA can send copies to.  Half of these
+ * places are for the kernel only.  Nor do users get so many that the packets of
+ * others to the group take long: all copies are made with interrupts disabled.
  */
 static bool ibds_group_full(const struct ibds_dev *dev,
 			    const struct ibds_attach *new,
@@ -74,11 +75,8 @@ static bool ibds_group_full(const struct ibds_dev *dev,
 	const struct ibds_attach *at;
 	u32 all = 0, users = 0;
 
-	/*
-	 * Programs could make the list long, and it need not be walked.  They
-	 * have half of the QPs, too.
-	 */
-	if (room >= dev->caps.max_qp)
+	/* The list may be long, and need not be walked. */
+	if (room >= dev->caps.max_qp && !new->user)
 		return false;
 	hlist_for_each_entry(at, bucket, node) {
 		if (at->mlid != new->mlid ||
@@ -87,7 +85,8 @@ static bool ibds_group_full(const struct ibds_dev *dev,
 		all++;
 		users += at->user;
 	}
-	return all >= room || (new->user && users >= room / 2);
+	return all >= room ||
+	       (new->user && users >= min_t(u32, room / 2, IBDS_USER_MEMBERS));
 }
 
 static void ibds_attach_del(struct ibds_qp *qp, struct ibds_attach *at)

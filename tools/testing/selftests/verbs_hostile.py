@@ -320,6 +320,20 @@ def test_places_in_group():
         new.unplug()
 
 
+@timeout(60)
+def test_members():
+    """However many QPs a program has, a group gets only some of them."""
+    new = fabric.add_hca(5, max_qp=1024, user_mem=64)
+    verbs = Verbs(new)
+    defer(verbs.close)
+    pd, cq = verbs.pd(), verbs.cq()
+    qps = iter([verbs.qp(pd, cq, uv.UD, send_wr=1, recv_wr=1)
+                for _ in range(300)])
+    ksft_eq(fill(lambda: attach(next(qps), 1)), (256, errno.ENOMEM))
+    verbs.close()
+    no_objects(5)
+
+
 def test_groups_spread():
     """Groups of one pattern do not make others slow: many QPs in many."""
     verbs = opened()
