@@ -218,7 +218,7 @@ struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
 			dev_warn(&cq->ib.device->dev,
 				 "CQ overrun: %u entries, vector %d\n",
 				 cq->limit, cq->cpu);
-		queue_work(ibds_datapath_wq, &cq->todo);
+		queue_work(ibds_wq_of(cq->user), &cq->todo);
 	}
 	return cq->spare;
 }

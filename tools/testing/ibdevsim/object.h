@@ -27,6 +27,17 @@ void ibds_command_wait(struct ibds_dev *dev, u32 ms);
 void ibds_command_wait_us(struct ibds_dev *dev, u32 us);
 void ibds_objects_show(struct seq_file *m, struct ibds_dev *dev);
 
+/**
+ * ibds_wq_of - the work queue for an object's work
+ * @user: it is user space's
+ *
+ * Return: the work queue.
+ */
+static inline struct workqueue_struct *ibds_wq_of(bool user)
+{
+	return user ? ibds_user_wq : ibds_datapath_wq;
+}
+
 /* Memory of users is accounted to their control group. */
 static inline gfp_t ibds_gfp(bool user)
 {

@@ -44,7 +44,7 @@ void ibds_rcv_fail(struct ibds_rcv *rcv, const struct ibds_rwqe *wqe,
 void ibds_qp_ask(struct ibds_qp *qp, enum ibds_todo what)
 {
 	set_bit(what, &qp->todo);
-	queue_work(qp->user ? ibds_user_wq : ibds_datapath_wq, &qp->work);
+	queue_work(ibds_wq_of(qp->user), &qp->work);
 }
 
 /*

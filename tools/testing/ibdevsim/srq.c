@@ -87,7 +87,7 @@ const struct ibds_rwqe *ibds_srq_take(struct ibds_srq *srq,
 	if (unlikely(rq->tail - rq->head < srq->watermark)) {
 		/* One event per arming; IBA vol 1, 11.2.3. */
 		srq->watermark = 0;
-		queue_work(ibds_datapath_wq, &srq->todo);
+		queue_work(ibds_wq_of(srq->user), &srq->todo);
 	}
 	spin_unlock(&rq->lock);
 	return copy;
