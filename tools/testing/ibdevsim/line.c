@@ -18,6 +18,8 @@
 
 /* Packets that may wait at a time; more are dropped, as if a buffer is full. */
 #define IBDS_LINE_MAX		65536
+/* Places that only MADs get: a program may send more than is delivered. */
+#define IBDS_LINE_MADS		4096
 
 struct workqueue_struct *ibds_wq;
 
@@ -48,13 +50,14 @@ static bool ibds_line_less(struct rb_node *a, const struct rb_node *b)
  */
 int ibds_line_add(struct ibds_pkt *pkt, enum ibds_stage stage, u64 delay_ns)
 {
+	u32 room = IBDS_LINE_MAX - (pkt->dqpn > 1 ? IBDS_LINE_MADS : 0);
 	unsigned long flags;
 	bool first;
 
 	pkt->stage = stage;
 	pkt->due = ktime_add_ns(ktime_get(), delay_ns);
 	spin_lock_irqsave(&line.lock, flags);
-	if (line.len >= IBDS_LINE_MAX) {
+	if (line.len >= room) {
 		spin_unlock_irqrestore(&line.lock, flags);
 		return -ENOBUFS;
 	}
