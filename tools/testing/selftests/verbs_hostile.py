@@ -15,7 +15,7 @@ from lib import uverbs as uv
 from lib.uverbs import Memory, Verbs, objects, send_wr
 
 BOOT = {"ipoib": "none", "hcas": 2, "hca": "user_mem=16,max_qp=512,max_cq=512",
-        "fabric": "provider=hfi1", "seconds": 90}
+        "fabric": "provider=hfi1", "seconds": 130}
 GROUPS = ("verbs", "fabric")
 
 SEED = int(os.environ.get("IPOIB_SEED", "1"))

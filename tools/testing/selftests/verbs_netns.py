@@ -14,7 +14,7 @@ from lib.umad import ask_counters
 from lib.uverbs import objects
 
 BOOT = {"hcas": 3, "fabric": "provider=hfi1", "needs": "verbs-tools",
-        "mem": 1536, "group": "netns", "seconds": 80}
+        "mem": 1536, "group": "netns", "seconds": 95}
 GROUPS = ("verbs",)
 
 
