@@ -19,6 +19,7 @@
 #include <linux/interrupt.h>
 #include <linux/slab.h>
 
+#include "call.h"
 #include "cq.h"
 #include "object.h"
 
@@ -244,6 +245,7 @@ int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	u32 head, tail;
 	int n = 0;
 
+	ibds_call(ibcq->device, IBDS_CALL_POLL_CQ);
 	/* An entry added now raises the event that the consumer armed. */
 	if (READ_ONCE(cq->tail) == READ_ONCE(cq->head))
 		return 0;
@@ -277,8 +279,11 @@ int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 	unsigned long irqflags;
-	int missed;
+	int missed, err;
 
+	err = ibds_call(ibcq->device, IBDS_CALL_REQ_NOTIFY_CQ);
+	if (err)
+		return err;
 	spin_lock_irqsave(&cq->lock, irqflags);
 	/* The wider request wins; IBA vol 1, 11.4.2.2. */
 	if (cq->notify != IB_CQ_NEXT_COMP)
@@ -354,7 +359,11 @@ int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 {
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 	unsigned long flags;
+	int err;
 
+	err = ibds_call(ibcq->device, IBDS_CALL_MODIFY_CQ);
+	if (err)
+		return err;
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->mod_count = count;
 	/* Without a time limit a lone completion never raises an event. */
@@ -466,7 +475,8 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	    attr->comp_vector >= dev->caps.vectors)
 		return -EINVAL;
 	cq->user = attrs;
-	err = ibds_object_get(dev, IBDS_CQ, cq->user);
+	err = ibds_call(ibcq->device, IBDS_CALL_CREATE_CQ) ?:
+	      ibds_object_get(dev, IBDS_CQ, cq->user);
 	if (err)
 		return err;
 
@@ -526,6 +536,7 @@ int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct ibds_dev *dev = to_ibds_dev(ibcq->device);
 	struct ibds_cq *cq = to_ibds_cq(ibcq);
 
+	ibds_call(ibcq->device, IBDS_CALL_DESTROY_CQ);
 	ibds_command_wait(dev, READ_ONCE(cq->port->faults.destroy_delay_ms));
 	ibds_cq_quiesce(cq);
 	kvfree(cq->ring);

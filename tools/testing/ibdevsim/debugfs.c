@@ -16,6 +16,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
+#include "call.h"
 #include "caps.h"
 #include "count.h"
 #include "debugfs.h"
@@ -492,6 +493,36 @@ static int routes_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(routes);
 
+/* ---- files of the whole fabric ------------------------------------------- */
+
+static void calls_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_calls_show(m);
+}
+
+static int calls_store(const struct ibds_knob *knob, char *text)
+{
+	return ibds_calls_store(text);
+}
+
+static void fail_call_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_fail_call_show(m);
+}
+
+static int fail_call_store(const struct ibds_knob *knob, char *text)
+{
+	return ibds_fail_call_store(text);
+}
+
+static const struct ibds_file root_files[] = {
+	{ .name = "calls", .show = calls_show, .store = calls_store },
+	{ .name = "fail_call", .show = fail_call_show,
+	  .store = fail_call_store },
+};
+
+static struct ibds_knob root_knob[ARRAY_SIZE(root_files)];
+
 /* ---- file operations ---------------------------------------------------- */
 
 static int knob_show(struct seq_file *m, void *unused)
@@ -653,8 +684,15 @@ void ibds_debugfs_del_switch(struct ibds_switch *sw)
 
 void ibds_debugfs_init(void)
 {
+	int i;
+
 	ibds_root = debugfs_create_dir("ibdevsim", NULL);
 	debugfs_create_file("routes", 0400, ibds_root, NULL, &routes_fops);
+	for (i = 0; i < ARRAY_SIZE(root_files); i++) {
+		root_knob[i].file = &root_files[i];
+		debugfs_create_file(root_files[i].name, 0600, ibds_root,
+				    &root_knob[i], &knob_fops);
+	}
 }
 
 void ibds_debugfs_exit(void)

@@ -24,6 +24,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "call.h"
 #include "caps.h"
 #include "client.h"
 #include "debugfs.h"
@@ -452,6 +453,7 @@ static void ibds_fabric_exit(void)
 {
 	ibds_topo_exit();
 	ibds_debugfs_exit();
+	ibds_call_exit();
 	ibds_line_exit();
 	ibds_switch_exit();
 }

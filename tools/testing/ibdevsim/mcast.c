@@ -10,6 +10,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
+#include "call.h"
 #include "mcast.h"
 #include "object.h"
 
@@ -108,6 +109,9 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	unsigned long flags;
 	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_ATTACH_MCAST);
+	if (err)
+		return err;
 	if (atomic_dec_if_positive(&qp->port->faults.attach_error) >= 0)
 		return -ENOMEM;
 	err = ibds_object_reserve(dev, IBDS_GROUP, qp->user);
@@ -151,7 +155,11 @@ int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	spinlock_t *lock = ibds_lookup_lock(qp);
 	struct ibds_attach *at;
 	unsigned long flags;
+	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_DETACH_MCAST);
+	if (err)
+		return err;
 	spin_lock_irqsave(lock, flags);
 	at = ibds_attach_find(qp, gid, lid);
 	if (at && !--at->count)

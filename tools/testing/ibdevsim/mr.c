@@ -21,6 +21,7 @@
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
 
+#include "call.h"
 #include "mr.h"
 #include "object.h"
 #include "sge.h"
@@ -479,8 +480,12 @@ static struct ib_mr *ibds_mr_finish(struct ibds_mr *mr, int err)
 
 struct ib_mr *ibds_get_dma_mr(struct ib_pd *ibpd, int access)
 {
-	struct ibds_mr *mr = ibds_mr_alloc(ibpd, false);
+	int err = ibds_call(ibpd->device, IBDS_CALL_GET_DMA_MR);
+	struct ibds_mr *mr;
 
+	if (err)
+		return ERR_PTR(err);
+	mr = ibds_mr_alloc(ibpd, false);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 	mr->all = true;
@@ -548,6 +553,9 @@ struct ib_mr *ibds_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg || max_num_sg > to_ibds_dev(ibpd->device)->caps.max_fast_pages)
 		return ERR_PTR(-EINVAL);
+	err = ibds_call(ibpd->device, IBDS_CALL_ALLOC_MR);
+	if (err)
+		return ERR_PTR(err);
 	mr = ibds_mr_alloc(ibpd, false);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
@@ -574,9 +582,13 @@ int ibds_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int num,
 		   unsigned int *offset)
 {
 	struct ibds_mr *mr = to_ibds_mr(ibmr);
+	int err;
 
 	if (!mr->fast)
 		return -EINVAL;
+	err = ibds_call(ibmr->device, IBDS_CALL_MAP_MR_SG);
+	if (err)
+		return err;
 	/* An earlier registration may still be in use: it keeps its pages. */
 	mr->listed = 0;
 	return ib_sg_to_pages(ibmr, sg, num, offset, ibds_mr_set_page);
@@ -586,6 +598,7 @@ int ibds_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct ibds_mr *mr = to_ibds_mr(ibmr);
 
+	ibds_call(mr->pd->device, IBDS_CALL_DEREG_MR);
 	xa_erase(&to_ibds_dev(mr->pd->device)->mrs, mr->key >> 8);
 	ibds_mr_stop(mr);
 	ibds_mr_free(mr);

@@ -27,6 +27,7 @@
 #include <linux/slab.h>
 #include <net/netdev_lock.h>
 
+#include "call.h"
 #include "channel.h"
 #include "mcast.h"
 #include "netdev.h"
@@ -705,7 +706,11 @@ static int ibds_netdev_setup(struct ib_device *ibdev, u32 port_num,
 	struct ibds_faults *faults = &dev->port[port_num - 1].faults;
 	struct rdma_netdev *rn = &priv->rn;
 	struct ibds_nif *nif;
+	int err;
 
+	err = ibds_call(ibdev, IBDS_CALL_NETDEV_INIT);
+	if (err)
+		return err;
 	if (!ib_device_try_get(ibdev))
 		return -ENODEV;
 	nif = ibds_nif_new(dev, port_num, netdev);
@@ -749,11 +754,15 @@ int ibds_netdev_params(struct ib_device *ibdev, u32 port_num,
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
 	u32 refuse;
+	int err;
 
 	if (type != RDMA_NETDEV_IPOIB || dev->caps.rdma_netdev == IBDS_NETDEV_NONE)
 		return -EOPNOTSUPP;
 	if (!port_num || port_num > dev->caps.ports)
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_NETDEV_PARAMS);
+	if (err)
+		return err;
 	refuse = READ_ONCE(dev->port[port_num - 1].faults.netdev_refuse);
 	if (refuse)
 		return -(int)min_t(u32, refuse, MAX_ERRNO);

@@ -11,6 +11,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "addr.h"
+#include "call.h"
 #include "cq.h"
 #include "mcast.h"
 #include "object.h"
@@ -304,6 +305,9 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
+	err = ibds_call(ibqp->device, IBDS_CALL_MODIFY_QP);
+	if (err)
+		return err;
 	faults = &qp->port->faults;
 	if (!ibds_qp_special(qp)) {
 		if (ibds_object_fails(&faults->modify_error,
@@ -327,7 +331,11 @@ int ibds_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 {
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	unsigned long flags;
+	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_QUERY_QP);
+	if (err)
+		return err;
 	spin_lock_irqsave(&qp->sq.lock, flags);
 	*attr = qp->attr;
 	attr->qp_state = ibds_qp_state(qp);
@@ -622,6 +630,9 @@ int ibds_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_CREATE_QP);
+	if (err)
+		return err;
 	/* Users get no inline data, but may ask for it. */
 	if (udata)
 		init->cap.max_inline_data = 0;
@@ -657,7 +668,11 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ibds_qp *qp = to_ibds_qp(ibqp);
 	struct ibds_rcv *rcv = qp->rcv;
 	unsigned long flags;
+	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_DESTROY_QP);
+	if (err)
+		return err;
 	ibds_command_wait(dev, READ_ONCE(dev->port[0].faults.destroy_delay_ms));
 	ibds_qp_unpublish(dev, qp);
 	spin_lock_irqsave(&qp->sq.lock, flags);

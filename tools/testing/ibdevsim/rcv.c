@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 
+#include "call.h"
 #include "cq.h"
 #include "object.h"
 #include "rcv.h"
@@ -165,6 +166,11 @@ int ibds_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	u32 tail, n = 0;
 	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_POST_RECV);
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
 	if (ibds_post_fails(port, &port->faults.recv_post_error)) {
 		*bad = wr;
 		return -ENOMEM;

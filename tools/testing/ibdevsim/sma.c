@@ -13,6 +13,7 @@
  */
 #include <linux/slab.h>
 
+#include "call.h"
 #include "link.h"
 #include "pcap.h"
 #include "pma.h"
@@ -160,7 +161,11 @@ int ibds_modify_port(struct ib_device *ibdev, u32 port_num, int mask,
 	struct ibds_port *port = &to_ibds_dev(ibdev)->port[port_num - 1];
 	unsigned long flags;
 	u32 old, new;
+	int err;
 
+	err = ibds_call(ibdev, IBDS_CALL_MODIFY_PORT);
+	if (err)
+		return err;
 	spin_lock_irqsave(&port->lock, flags);
 	old = port->cap_mask;
 	new = (old | props->set_port_cap_mask) & ~props->clr_port_cap_mask;
@@ -179,10 +184,14 @@ int ibds_modify_device(struct ib_device *ibdev, int mask,
 		       struct ib_device_modify *props)
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	int err;
 	u32 n;
 
 	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
 		return -EOPNOTSUPP;
+	err = ibds_call(ibdev, IBDS_CALL_MODIFY_DEVICE);
+	if (err)
+		return err;
 	memcpy(ibdev->node_desc, props->node_desc, sizeof(ibdev->node_desc));
 	for (n = 0; n < dev->caps.ports; n++)
 		ibds_port_changed(&dev->port[n], IB_NOTICE_TRAP_NODE_DESC_CHG);
@@ -639,6 +648,7 @@ int ibds_process_mad(struct ib_device *ibdev, int flags, u32 port_num,
 {
 	struct ibds_port *port = &to_ibds_dev(ibdev)->port[port_num - 1];
 
+	ibds_call(ibdev, IBDS_CALL_PROCESS_MAD);
 	/*
 	 * ib_mad must not answer either, which it does for requests that are
 	 * not consumed.

@@ -13,6 +13,7 @@
 #include <linux/delay.h>
 #include <linux/slab.h>
 
+#include "call.h"
 #include "cq.h"
 #include "rc.h"
 #include "rcv.h"
@@ -581,6 +582,11 @@ int ibds_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 ns, n = 0;
 	int err;
 
+	err = ibds_call(ibqp->device, IBDS_CALL_POST_SEND);
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
 	rcu_read_lock();
 	spin_lock_irqsave(&sq->lock, flags);
 	port = qp->port;

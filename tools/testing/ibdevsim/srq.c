@@ -9,6 +9,7 @@
  */
 #include <linux/slab.h>
 
+#include "call.h"
 #include "object.h"
 #include "srq.h"
 
@@ -104,6 +105,11 @@ int ibds_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	int err = 0;
 	u32 n = 0;
 
+	err = ibds_call(ibsrq->device, IBDS_CALL_POST_SRQ_RECV);
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
 	if (ibds_post_fails(port, &port->faults.recv_post_error)) {
 		*bad = wr;
 		return -ENOMEM;
@@ -160,7 +166,8 @@ int ibds_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 		return -EINVAL;
 	/* Not before: no power of two is as large as users may ask for. */
 	bytes = udata ? ibds_rq_bytes(attr->max_wr, max_sge) : 0;
-	err = ibds_object_get(dev, IBDS_SRQ, udata);
+	err = ibds_call(ibsrq->device, IBDS_CALL_CREATE_SRQ) ?:
+	      ibds_object_get(dev, IBDS_SRQ, udata);
 	if (err)
 		return err;
 	err = ibds_user_charge(dev, bytes);
@@ -189,10 +196,14 @@ int ibds_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 {
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 	unsigned long flags;
+	int err;
 
 	/* IB_DEVICE_SRQ_RESIZE is not supported. */
 	if (mask != IB_SRQ_LIMIT || attr->srq_limit > srq->rq.limit)
 		return -EINVAL;
+	err = ibds_call(ibsrq->device, IBDS_CALL_MODIFY_SRQ);
+	if (err)
+		return err;
 	spin_lock_irqsave(&srq->rq.lock, flags);
 	srq->watermark = attr->srq_limit;
 	spin_unlock_irqrestore(&srq->rq.lock, flags);
@@ -202,7 +213,11 @@ int ibds_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 int ibds_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 {
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
+	int err;
 
+	err = ibds_call(ibsrq->device, IBDS_CALL_QUERY_SRQ);
+	if (err)
+		return err;
 	attr->max_wr = srq->rq.limit;
 	attr->max_sge = srq->rq.max_sge;
 	attr->srq_limit = READ_ONCE(srq->watermark);
@@ -214,6 +229,7 @@ int ibds_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	struct ibds_dev *dev = to_ibds_dev(ibsrq->device);
 	struct ibds_srq *srq = to_ibds_srq(ibsrq);
 
+	ibds_call(ibsrq->device, IBDS_CALL_DESTROY_SRQ);
 	cancel_work_sync(&srq->todo);
 	ibds_rq_free(&srq->rq);
 	ibds_user_uncharge(dev, srq->charged);

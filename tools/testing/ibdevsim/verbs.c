@@ -16,6 +16,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "addr.h"
+#include "call.h"
 #include "count.h"
 #include "cq.h"
 #include "mcast.h"
@@ -60,9 +61,13 @@ static int ibds_query_device(struct ib_device *ibdev,
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
 	const struct ibds_caps *caps = &dev->caps;
+	int err;
 
 	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_QUERY_DEVICE);
+	if (err)
+		return err;
 	attr->fw_ver = 1ULL << 32;
 	attr->sys_image_guid = READ_ONCE(dev->sys_guid);
 	attr->vendor_id = 0x021bd5;
@@ -111,7 +116,11 @@ static int ibds_query_port(struct ib_device *ibdev, u32 port_num,
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
 	struct ibds_port *port = &dev->port[port_num - 1];
 	unsigned long flags;
+	int err;
 
+	err = ibds_call(ibdev, IBDS_CALL_QUERY_PORT);
+	if (err)
+		return err;
 	spin_lock_irqsave(&port->lock, flags);
 	attr->subnet_prefix = be64_to_cpu(port->gid_prefix);
 	attr->state = port->state;
@@ -153,6 +162,7 @@ static int ibds_port_immutable(struct ib_device *ibdev, u32 port_num,
 static enum rdma_link_layer ibds_link_layer(struct ib_device *ibdev,
 					    u32 port_num)
 {
+	ibds_call(ibdev, IBDS_CALL_LINK_LAYER);
 	return IB_LINK_LAYER_INFINIBAND;
 }
 
@@ -161,26 +171,34 @@ static int ibds_query_gid(struct ib_device *ibdev, u32 port_num, int index,
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
 	struct ibds_port *port = &dev->port[port_num - 1];
+	int err;
 
 	if (index < 0 || index >= dev->caps.gids)
 		return -EINVAL;
-	ibds_port_gid(port, index, gid);
-	return 0;
+	err = ibds_call(ibdev, IBDS_CALL_QUERY_GID);
+	if (!err)
+		ibds_port_gid(port, index, gid);
+	return err;
 }
 
 static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
 			   u16 *pkey)
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	int err;
 
 	if (index >= dev->caps.pkeys)
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_QUERY_PKEY);
+	if (err)
+		return err;
 	*pkey = READ_ONCE(dev->port[port_num - 1].pkeys[index]);
 	return 0;
 }
 
 static void ibds_fw_str(struct ib_device *ibdev, char *str)
 {
+	ibds_call(ibdev, IBDS_CALL_FW_STR);
 	strscpy(str, "1.0.0", IB_FW_VERSION_NAME_MAX);
 }
 
@@ -222,12 +240,17 @@ static const struct attribute_group ibds_dev_group = {
 
 static int ibds_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
+	int err = ibds_call(ibpd->device, IBDS_CALL_ALLOC_PD);
+
+	if (err)
+		return err;
 	to_ibds_pd(ibpd)->user = udata;
 	return ibds_object_get(to_ibds_dev(ibpd->device), IBDS_PD, udata);
 }
 
 static int ibds_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
+	ibds_call(ibpd->device, IBDS_CALL_DEALLOC_PD);
 	ibds_object_put(to_ibds_dev(ibpd->device), IBDS_PD,
 			to_ibds_pd(ibpd)->user);
 	return 0;
@@ -248,7 +271,8 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 		return -EINVAL;
 	if (udata && rdma_ah_get_sl(attr) >= 16)
 		return -EINVAL;
-	err = ibds_object_get(dev, IBDS_AH, udata);
+	err = ibds_call(ibah->device, IBDS_CALL_CREATE_AH) ?:
+	      ibds_object_get(dev, IBDS_AH, udata);
 	if (err)
 		return err;
 	if (init->flags & RDMA_CREATE_AH_SLEEPABLE)
@@ -266,14 +290,18 @@ static int ibds_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 
 static int ibds_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 {
-	*attr = to_ibds_ah(ibah)->attr;
-	return 0;
+	int err = ibds_call(ibah->device, IBDS_CALL_QUERY_AH);
+
+	if (!err)
+		*attr = to_ibds_ah(ibah)->attr;
+	return err;
 }
 
 static int ibds_destroy_ah(struct ib_ah *ibah, u32 flags)
 {
 	struct ibds_ah *ah = to_ibds_ah(ibah);
 
+	ibds_call(ibah->device, IBDS_CALL_DESTROY_AH);
 	/* Make sends that still use it fail. */
 	ah->magic = IBDS_AH_POISON;
 	memset(&ah->path, 0xdd, sizeof(ah->path));
@@ -325,21 +353,28 @@ static int ibds_set_vf_link_state(struct ib_device *ibdev, int vf, u32 port_num,
 				  int state)
 {
 	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+	int err;
 
 	if (!v || state < IFLA_VF_LINK_STATE_AUTO ||
 	    state > IFLA_VF_LINK_STATE_DISABLE)
 		return -EINVAL;
-	WRITE_ONCE(v->state, state);
-	return 0;
+	err = ibds_call(ibdev, IBDS_CALL_SET_VF_LINK_STATE);
+	if (!err)
+		WRITE_ONCE(v->state, state);
+	return err;
 }
 
 static int ibds_get_vf_config(struct ib_device *ibdev, int vf, u32 port_num,
 			      struct ifla_vf_info *info)
 {
 	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
+	int err;
 
 	if (!v)
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_GET_VF_CONFIG);
+	if (err)
+		return err;
 	memset(info, 0, sizeof(*info));
 	info->vf = vf;
 	info->linkstate = READ_ONCE(v->state);
@@ -350,8 +385,13 @@ static int ibds_get_vf_config(struct ib_device *ibdev, int vf, u32 port_num,
 static int ibds_get_vf_stats(struct ib_device *ibdev, int vf, u32 port_num,
 			     struct ifla_vf_stats *stats)
 {
+	int err;
+
 	if (!ibds_vf(ibdev, vf, port_num))
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_GET_VF_STATS);
+	if (err)
+		return err;
 	memset(stats, 0, sizeof(*stats));
 	stats->rx_packets = 1000 * port_num + vf;
 	stats->tx_packets = 2000 * port_num + vf;
@@ -366,9 +406,13 @@ static int ibds_get_vf_guid(struct ib_device *ibdev, int vf, u32 port_num,
 {
 	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	int err;
 
 	if (!v)
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_GET_VF_GUID);
+	if (err)
+		return err;
 	spin_lock(&dev->vf_lock);
 	node_guid->guid = v->node_guid;
 	port_guid->guid = v->port_guid;
@@ -381,9 +425,13 @@ static int ibds_set_vf_guid(struct ib_device *ibdev, int vf, u32 port_num,
 {
 	struct ibds_vf *v = ibds_vf(ibdev, vf, port_num);
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	int err;
 
 	if (!v)
 		return -EINVAL;
+	err = ibds_call(ibdev, IBDS_CALL_SET_VF_GUID);
+	if (err)
+		return err;
 	spin_lock(&dev->vf_lock);
 	if (type == IFLA_VF_IB_NODE_GUID)
 		v->node_guid = guid;
