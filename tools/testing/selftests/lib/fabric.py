@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The simulated fabric: HCAs, ports, faults, counters, the subnet manager."""
 
+import collections
 import os
 import re
 import signal
 import subprocess
+from errno import ENOMEM
 
 from .ksft import Failed, Skip, defer, ksft_eq, ksft_ge, ksft_pr
 from .utils import (cmd, exists, hold, pids_of, read, read_int, slow,
                     wait_until, write)
 
 DEBUGFS = "/sys/kernel/debug/ibdevsim"
+CALLS = f"{DEBUGFS}/calls"
+FAIL_CALL = f"{DEBUGFS}/fail_call"
 BUS = "/sys/bus/ibdevsim"
 CLASS = "/sys/class/infiniband"
 SM_START = "/run/sm-start"
@@ -23,6 +27,10 @@ FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
           "destroy_delay_ms", "reset_delay_ms", "wedged", "wedged_special",
           "wedged_rings", "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
           "doorbell_ns", "irq_ns", "lose_events")
+# Verbs whose calls are recorded, but cannot be made to fail
+ONLY_RECORDED = ("get_link_layer", "get_dev_fw_str", "process_mad", "poll_cq",
+                 "dealloc_pd", "dereg_mr", "destroy_ah", "destroy_cq",
+                 "destroy_srq")
 # A driver that behaves does not move these.
 STRICT = ("bad_lkey", "bad_modify", "cq_overflow", "sq_full", "rq_full")
 
@@ -229,6 +237,33 @@ class Qp:
         return f"{self.type} QP {self.qpn:#x} {self.state}"
 
 
+# Calls of a verb, or of the allocator ("memory"), from one place in the code
+Call = collections.namedtuple("Call", "name address count symbol")
+
+
+class FailingCalls:
+    """Calls that fail until the block is left, or else the case ends."""
+
+    def __init__(self, line):
+        write(FAIL_CALL, line)
+        self._end = defer(self._off)
+
+    @staticmethod
+    def _off():
+        if exists(FAIL_CALL):
+            write(FAIL_CALL, "off")
+
+    def failed(self):
+        """(calls yet to fail, calls that failed)"""
+        return fabric.failed()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        self._end.exec()
+
+
 class Fabric:
     """All of it."""
 
@@ -255,6 +290,55 @@ class Fabric:
             for name, value in each.strict().items():
                 total[name] += value
         return total
+
+    # who calls the HCAs
+    def record(self, where):
+        """
+        Forget the calls that were recorded, and record those from addresses in
+        @where, (first, behind the last), until the end of the case.  None: stop
+        recording now; what was recorded can still be read.
+        """
+        if where is None:
+            write(CALLS, "off")
+            return
+        write(CALLS, f"{where[0]:#x} {where[1]:#x}")
+        defer(lambda: exists(CALLS) and self.record(None))
+
+    @staticmethod
+    def _read_calls():
+        """(the lines of calls, {"lost": ..., "memory": ...})"""
+        lines = [line.split() for line in read(CALLS).splitlines()]
+        return lines[:-2], dict(lines[-2:])
+
+    def calls(self):
+        """What was recorded; none may be missing."""
+        lines, rest = self._read_calls()
+        ksft_eq(rest["lost"], "0", "calls that were lost")
+        return [Call(name, int(address, 16), int(count), symbol)
+                for name, address, count, symbol in lines]
+
+    def sees_memory(self):
+        """Does this kernel let allocations be recorded?"""
+        return self._read_calls()[1]["memory"] == "seen"
+
+    def fail(self, name="any", address=None, times=1, errno=None, hca=None):
+        """
+        Let the next @times calls (0: all) of @name from @address (None: from
+        anywhere in the range of record()) fail; on one @hca only, an Hca or its
+        name.  The result is for "with"; the end of the case ends it, too.
+        """
+        # pylint: disable=too-many-arguments,redefined-outer-name
+        words = [name, "any" if address is None else f"{address:#x}", times]
+        if errno is not None or hca is not None:
+            words.append(ENOMEM if errno is None else errno)
+        if hca is not None:
+            words.append(hca)
+        return FailingCalls(" ".join(map(str, words)))
+
+    def failed(self):
+        """(calls yet to fail, calls that failed) since fail()"""
+        found = re.search(r" left (\d+) failed (\d+) ", read(FAIL_CALL))
+        return tuple(map(int, found.groups())) if found else (0, 0)
 
     def add_hca(self, number, **caps):
         """A new HCA until the end of the case, with its ports active."""
