@@ -55,12 +55,14 @@ def exists(path):
 
 def module_range(name="ib_ipoib"):
     """Where a module's code is: (first, behind the last) address."""
-    for line in read("/proc/modules").splitlines():
-        words = line.split()
-        if words[0] == name:
-            start = int(words[5], 16)
-            return start, start + int(words[1])
-    raise Failed(f"{name} is not loaded")
+    table = {words[0]: (int(words[5], 16), int(words[1]))
+             for words in map(str.split, read("/proc/modules").splitlines())}
+    if name not in table:
+        raise Failed(f"{name} is not loaded")
+    start, size = table[name]
+    # The size includes data that is elsewhere: other code may come earlier.
+    return start, min([start + size, *(other for other, _ in table.values()
+                                       if other > start)])
 
 
 # ---- commands ----------------------------------------------------------
