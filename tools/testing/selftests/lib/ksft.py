@@ -147,6 +147,18 @@ def defer(func, *args, **kwargs):
     return entry
 
 
+@contextlib.contextmanager
+def undone():
+    """What the block defers is called at its end, not at that of the case."""
+    before = len(_deferred)
+    try:
+        yield
+    finally:
+        while len(_deferred) > before:
+            entry = _deferred.pop()
+            entry.func(*entry.args, **entry.kwargs)
+
+
 def _flush_deferred():
     """Run what was deferred; the list of what went wrong meanwhile."""
     errors = []

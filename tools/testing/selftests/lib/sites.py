@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""
+Calls of a module that can fail do fail, one after the other, while something is done:
+once, twice, and for as long as it takes.
+
+The fabric says which verbs and allocations are called from where in a module, and has
+those fail that it is told to: see ibdevsim/README.rst.
+"""
+
+import collections
+import os
+import random
+import re
+import time
+
+import slowness
+from common import ROOT as TREE
+from .elf import Elf
+from .fabric import fabric
+from .ksft import CaseTimeout, Failed, Skip, ksft_eq, ksft_pr, undone
+from .netns import ROOT, known
+from .traffic import neigh_flush, ping, tcp_transfer
+from .utils import CmdError, hold, now, read, read_int, slow, wait_until
+
+UNREACHED = os.path.join(os.path.dirname(__file__), "..", "sites.unreached")
+# Sections that stay, other than those of the start
+CODE = (".text", ".exit.text")
+# The driver that gets an error from these can only ignore it, or the core warns.
+NEVER_FAIL = re.compile(r"(destroy|dealloc|dereg|free|poll)_\w+")
+VERBS = re.compile(
+    r"(__)?ib_(alloc_pd|create_\w+|modify_\w+|query_\w+|find_pkey|\w+tach_mcast"
+    r"|cm_listen|send_cm_\w+|sa_(join_multicast|path_rec_get))"
+    r"|rdma_(create_ah|(alloc|init)_netdev|set_cq_moderation)")
+MEMORY = re.compile(
+    r"k[mz]alloc\w*|__k\w*alloc\w*|kv\w*alloc\w*|kmem_cache_alloc\w*|kmemdup\w*"
+    r"|(alloc|get_free)_pages\w*|pcpu_alloc\w*|alloc_cpumask_var\w*|__?\w*alloc_skb"
+    r"|napi_build_skb|skb_clone|skb_copy\w*expand|page_pool_(create|alloc\w*)"
+    r"|alloc_(workqueue|netdev_mqs)|rhashtable_init\w*|arp_create")
+# How often a site fails; 0: as long as the operation lasts
+TIMES = {1: "once", 2: "twice", 0: "for good"}
+# Seconds of injections per case, unless IPOIB_SITES says others (0: no end of them),
+# and what may be wrong until a case is given up
+SECONDS, MOST_PROBLEMS = 45, 3
+
+# offset: of the address that is returned to, from the start of .text; None: wherever
+# it is called
+Site = collections.namedtuple("Site", "name offset symbol")
+
+
+class Module:
+    """A module that is loaded, and its file."""
+
+    def __init__(self, name, variable=None):
+        self.name = name
+        self.path = os.environ.get(variable) if variable else \
+            os.path.join(TREE, "build", os.uname().release, name, f"{name}.ko")
+        self._elf = None
+
+    def elf(self):
+        """The file, read once."""
+        self._elf = self._elf or Elf(self.path)
+        return self._elf
+
+    def address(self, section=".text"):
+        """Where a section is; another place each time the module is loaded."""
+        return read_int(f"/sys/module/{self.name}/sections/{section}")
+
+    def range(self):
+        """The addresses of its code: (first, behind the last)."""
+        parts = [(self.address(each.name), each.size) for _, each in
+                 self.elf().code(*CODE) if each.size]
+        return min(at for at, _ in parts), max(at + size for at, size in parts)
+
+    def exists(self):
+        """The calls that can fail: {offset: (function, what it calls)}."""
+        found = {}
+        for number, section in self.elf().code(*CODE):
+            if not section.size:
+                continue
+            begin = self.address(section.name) - self.address()
+            for each in self.elf().references(number):
+                what = callee(each.symbol)
+                if what and not each.tail:
+                    found[begin + each.end] = each.function, what
+        return found
+
+    @staticmethod
+    def sites(calls, base):
+        """What the fabric has seen of a module that was at @base: {Site: count}."""
+        found = collections.Counter()
+        for call in calls:
+            found[Site(call.name, call.address - base, call.symbol)] += call.count
+        return found
+
+
+def callee(symbol):
+    """What a call is to, whatever kernels call it; None: it can't fail."""
+    if MEMORY.fullmatch(symbol):
+        return "memory"
+    if VERBS.fullmatch(symbol):
+        return re.sub(r"^__|_(user|kernel)$", "", symbol)
+    return None
+
+
+# ---- operations ----------------------------------------------------------
+
+
+class Operation:
+    """
+    What is done.  @before brings the start about, whatever was before; @act may be
+    refused; @done: nothing of it is left to be done; @undo goes back to the start (the
+    same as @before, unless there is more to it); @works waits until all does, and fails
+    if it does not.
+    """
+
+    def __init__(self, name, act, works, before=lambda: None, undo=None,
+                 done=lambda: True, sites=None):
+        self.name, self.act, self.works = name, act, works
+        self.before, self.undo, self.done = before, undo or before, done
+        # Those that can't be found out, since they move
+        self.sites = sites
+
+
+def there():
+    """Interfaces, and objects at HCAs: what an operation must not leave behind."""
+    links = sorted((space.name or "", name) for space in [ROOT, *known().values()]
+                   for name in os.listdir(space.sys("class/net")))
+    objects = {}
+    for each in fabric.hcas():
+        lines = [line.split() for line in read(f"{each.dir}/objects").splitlines()]
+        # Address handles come and go with neighbours, and QPs with connections.
+        objects[each.name] = {words[0]: int(words[1]) for words in lines
+                              if words[0] in ("pd", "cq", "srq", "mr")}
+        objects[each.name]["ud"] = len(each.data_qps("UD"))
+    return links, objects
+
+
+def met(check, limit):
+    """Does it hold within so many seconds?  If not, that is all right."""
+    end = now() + slow(limit)
+    while True:
+        try:
+            if check():
+                return True
+        except (OSError, CmdError, KeyError, IndexError, ValueError):
+            pass
+        if now() >= end:
+            return False
+        hold(0.03)
+
+
+def same_again(before, what):
+    """Wait until nothing is left behind."""
+    if not met(lambda: there() == before, 10):
+        ksft_eq(there(), before, f"left behind by {what}")
+
+
+def works(pair):
+    """Packets of all kinds pass between two ends, which get to know each other anew."""
+    for end in pair:
+        end.wait_carrier(30)
+    if not all(ping(src.ns, address, limit=0.5) for src, dst in
+               ((pair.a, pair.b), (pair.b, pair.a)) for address in (dst.v4, dst.v6)):
+        # A QP that could not be reset has got another number.
+        for end in pair:
+            neigh_flush(end)
+        pair.ready(30)
+    tcp_transfer(pair.a, pair.b, 1 << 17)
+
+
+# ---- the driver of all that ----------------------------------------------
+
+# What was reached by any of the operations of a module: {name: {offset}}; and what
+# made those that were explored
+_reached = collections.defaultdict(set)
+_explored = set()
+
+
+class Recorded:
+    """The calls of a module within the block, when it has ended: {Site: count}."""
+
+    def __init__(self, module):
+        self.module, self.found = module, collections.Counter()
+
+    def __enter__(self):
+        self.base = self.module.address()
+        fabric.record(self.module.range())
+        return self.found
+
+    def __exit__(self, *_exc):
+        # The module may be gone by now.
+        try:
+            self.found.update(Module.sites(fabric.calls(), self.base))
+        finally:
+            fabric.record(None)
+        _reached[self.module.name].update(site.offset for site in self.found)
+
+
+def explore(operation, module):
+    """What an operation calls: sites that can fail, in order, and back to the start."""
+    operation.before()
+    if operation.sites:
+        return operation.sites
+    with Recorded(module) as looking:
+        pass
+    with Recorded(module) as found:
+        operation.act()
+        wait_until(operation.done, 30, f"{operation.name}: done")
+    operation.works()
+    operation.undo()
+    # Where the fabric itself is looked at, so is what tells of it.
+    return sorted({site for site in found if site not in looking and
+                   not NEVER_FAIL.fullmatch(site.name)},
+                  key=lambda site: (site.offset, site.name))
+
+
+def reason(error):
+    """Why it was refused, in words or by a number; there has to be one."""
+    if isinstance(error, CmdError):
+        text = (error.stderr or error.stdout).strip()
+    else:
+        text = error.strerror or os.strerror(error.errno or 0)
+    if not text:
+        raise Failed(f"refused without a reason: {error!r}")
+    return text
+
+
+def attempt(operation):
+    """Do it; the reason for which it was refused, or nothing."""
+    try:
+        operation.act()
+    except (OSError, CmdError) as error:
+        return reason(error)
+    return ""
+
+
+def inject(operation, module, site, times):
+    """
+    Do it while a site fails so many @times, and then again, if it was refused.
+    How often the site was called in vain, and the reason of the refusal.
+    """
+    operation.before()
+    start = there()
+    address = None if site.offset is None else module.address() + site.offset
+
+    def hit():
+        return fabric.failed()[1]
+
+    with fabric.fail(site.name, address, times):
+        why = attempt(operation)
+        if not why:
+            # Work that was left to others may be about to begin.
+            met(lambda: hit() >= (times or 3) or hit() and operation.done(), 1)
+        hits = hit()
+    if why:
+        same_again(start, f"{operation.name}, refused: {why}")
+        operation.act()
+    wait_until(operation.done, 40, f"{operation.name}: done at last")
+    operation.works()
+    operation.undo()
+    same_again(start, operation.name)
+    return hits, why
+
+
+def seed():
+    """Where to begin: another place each day, or as IPOIB_SEED says."""
+    return int(os.environ.get("IPOIB_SEED") or time.time() // 86400)
+
+
+def seconds():
+    """How long a case may go on: as it is measured on Debian's kernel."""
+    asked = float(os.environ.get("IPOIB_SITES") or SECONDS)
+    return max(1, slowness.emulation() / slowness.CHECK) * asked or float("inf")
+
+
+class Tally:
+    """What became of the sites of an operation."""
+
+    def __init__(self):
+        self.failed, self.refused, self.missed = 0, 0, []
+        self.problems = []
+
+    def one(self, operation, module, site):
+        """A site fails once, twice, for good."""
+        for times, how in TIMES.items():
+            what = f"{operation.name}: {site.name} at {site.symbol} fails {how}"
+            try:
+                hits, why = inject(operation, module, site, times)
+            except CaseTimeout:
+                ksft_pr(what)
+                raise
+            except (Failed, OSError) as error:
+                ksft_pr(f"{what}: {error}")
+                self.problems.append(what)
+                continue
+            if not hits:
+                self.missed.append(f"{site.name} at {site.symbol}")
+                return
+            self.failed += 1
+            self.refused += bool(why)
+
+
+def every(make, module):
+    """Each site of the operation that @make() is fails, as far as there is time."""
+    end = now() + seconds()
+    operation = make()
+    sites = explore(operation, module)
+    _explored.add(make)
+    first = random.Random(seed()).randrange(max(1, len(sites)))
+    ksft_pr(f"{operation.name}: {len(sites)} sites, from number {first} on: "
+            f"IPOIB_SEED={seed()}")
+    tally, tried = Tally(), 0
+    for site in sites[first:] + sites[:first]:
+        if now() >= end or len(tally.problems) >= MOST_PROBLEMS:
+            break
+        tally.one(operation, module, site)
+        tried += 1
+        if tried % 10 == 0:
+            ksft_pr(f"{operation.name}: {tried} of {len(sites)} sites")
+    ksft_pr(f"{operation.name}: {tried} of {len(sites)} sites tried; they failed "
+            f"{tally.failed} times, {tally.refused} times it was refused")
+    for each in tally.missed:
+        ksft_pr(f"not reached again: {each}")
+    ksft_eq(tally.problems, [], "after failures")
+
+
+# ---- is that all? --------------------------------------------------------
+
+
+def unreached(name):
+    """The committed list for a module: {(function, what it calls): reason}."""
+    found = {}
+    for line in read(UNREACHED).splitlines():
+        words = line.split(None, 3)
+        if words and not line.startswith("#") and words[0] == name:
+            found[words[1], words[2]] = words[3]
+    return found
+
+
+def all_reached(module, operations):
+    """The operations reach every call that can fail, or the list says why not."""
+    if not fabric.memory_seen():
+        raise Skip("allocations are not seen on this kernel")
+    for make in operations:
+        if make not in _explored:
+            with undone():
+                explore(make(), module)
+    calls, listed = module.exists(), unreached(module.name)
+    missing = {calls[offset] for offset in calls
+               if offset not in _reached[module.name]}
+    ksft_pr(f"{module.name}: {len(calls)} calls can fail; "
+            f"{len(missing)} kinds of them were not reached")
+    for function, what in sorted(set(listed) - missing):
+        ksft_pr(f"listed in {os.path.basename(UNREACHED)}, but reached, or gone: "
+                f"{function} {what}")
+    for function, what in sorted(missing - set(listed)):
+        ksft_pr(f"{module.name} {function} {what}")
+    ksft_eq(sorted(missing - set(listed)), [], "neither reached nor listed")
