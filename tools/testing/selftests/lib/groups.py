@@ -38,6 +38,7 @@ GROUPS = {
     "analysis": Group(20, 1, "analysers read all C; other architectures"),
     "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
     "ethernet": Group(15, 1, "Ethernet on a partition: bridges, guests, eth_ipoib"),
+    "sites": Group(15, 1, "each call of the modules that can fail does"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
@@ -90,6 +91,7 @@ BY_PREFIX = {
     "life": ("life",),
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
+    "sites": ("sites",),
     "users": ("users",),
     "verbs": ("verbs",),
     "wire": ("core", "wire"),
