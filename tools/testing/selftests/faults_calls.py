@@ -5,7 +5,7 @@ from lib import (defer, ends, fabric, hca, ifaces, ksft_eq, ksft_false, ksft_ge,
                  ksft_gt, ksft_true, neigh_flush, ping, timeout, wait_until)
 from lib.child import child_by_ip, gone
 from lib.connected import both_connected, established, set_mode, wait_connected
-from lib.sites import Module, Recorded, met, works
+from lib.sites import Module, Recorded, failing, met, works
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 55, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
@@ -53,7 +53,7 @@ def reopen(end):
 def test_detach():
     """A QP that stays attached to groups: an interface is closed, used, deleted."""
     pair = ends()
-    with fabric.fail("detach_mcast", times=2):
+    with failing(IPOIB, "detach_mcast", times=2):
         pair.b.set("down")
         hits(2)
     pair.b.up()
@@ -62,7 +62,7 @@ def test_detach():
     child = child_by_ip(pair.b, 0x8001)
     child.up()
     child.wait_carrier()
-    with fabric.fail("detach_mcast", times=2):
+    with failing(IPOIB, "detach_mcast", times=2):
         child.delete(fail=True)
         hits(1)
     ksft_true(gone(child), "the child is deleted")
@@ -77,7 +77,7 @@ def test_create_ah():
     pair = ends()
     for name, address in places(lambda: reopen(pair.b), "create_ah"):
         pair.b.set("down")
-        with fabric.fail(name, address, times=2):
+        with failing(IPOIB, name, address, times=2):
             pair.b.up()
             hits(1)
         wait_until(lambda: is_up(pair.b), 30, "up by itself")
@@ -104,7 +104,7 @@ def test_query_port_probe():
     found = places(plug, "query_port")
     for name, address in found:
         pull()
-        with fabric.fail(name, address, times=1):
+        with failing(IPOIB, name, address, times=1):
             new.plug()
             met(there, 1)
             ksft_gt(fabric.failed()[1], 0, "failures")
@@ -125,7 +125,7 @@ def test_query_port_event():
         wait_until(lambda: is_up(pair.b), 15, "up")
         works(pair)
     for name, address in places(event, "query_port"):
-        with fabric.fail(name, address, times=2):
+        with failing(IPOIB, name, address, times=2):
             pair.b.port.event("lid_change")
             hits(1)
         wait_until(lambda: is_up(pair.b), 30, "up by itself")
@@ -141,7 +141,7 @@ def test_query_pkey():
         pair.b.port.event("pkey_change")
         works(pair)
     for name, address in places(event, "query_pkey"):
-        with fabric.fail(name, address, times=1):
+        with failing(IPOIB, name, address, times=1):
             pair.b.port.event("pkey_change")
             hits(1)
         # At once, or after a moment
@@ -160,7 +160,7 @@ def test_modify_open():
         wait_until(lambda: is_up(pair.b), 30, "up")
     for name, address in places(opens, "modify_qp"):
         pair.b.set("down")
-        with fabric.fail(name, address, times=0):
+        with failing(IPOIB, name, address, times=0):
             pair.b.set("up", fail=False)
             hits(1)
             ksft_false(pair.b.carrier(), "carrier")
@@ -173,7 +173,7 @@ def test_notify():
     """A CQ can't be armed: completions are not left lying there."""
     pair = ends()
     for name, address in places(lambda: works(pair), "req_notify_cq"):
-        with fabric.fail(name, address, times=3):
+        with failing(IPOIB, name, address, times=3):
             met(lambda: ping(pair.a.ns, pair.b.v4, limit=0.3) and
                 fabric.failed()[1] >= 3, 2)
             ksft_gt(fabric.failed()[1], 0, "failures")
@@ -185,7 +185,7 @@ def test_receives():
     """Receives can't be posted for a while: they are posted later."""
     pair = ends()
     for name, address in places(lambda: works(pair), "post_recv", "post_srq_recv"):
-        with fabric.fail(name, address, times=50):
+        with failing(IPOIB, name, address, times=50):
             for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
                 ping(src.ns, dst.v4, count=30, limit=0.1)
             ksft_gt(fabric.failed()[1], 0, "failures")
@@ -207,7 +207,7 @@ def test_connection():
     apart()
     for name, address in places(lambda: wait_connected(pair.b, pair.a), "create_qp"):
         apart()
-        with fabric.fail(name, address, times=0):
+        with failing(IPOIB, name, address, times=0):
             wait_until(lambda: ping(pair.b.ns, pair.a.v4, limit=0.5), 20, "a datagram")
             hits(1)
             ksft_eq(established(pair.b, "us"), [])

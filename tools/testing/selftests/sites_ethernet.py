@@ -16,7 +16,7 @@ from lib.connected import set_mode, to_datagram
 from lib.ethernet import Ethernet, load, reach
 from lib.genl import ethernet
 from lib.rtnl import Rtnl
-from lib.sites import Module, Operation, all_reached, every, works
+from lib.sites import Module, Operation, all_reached, every, sees_memory, works
 from lib.traffic import mcast_join, mcast_leave, udp_send
 
 BOOT = {"ipoib": "ours", "hcas": 2, "needs": "ethernet iproute2", "seconds": 500,
@@ -236,7 +236,7 @@ def netlink():
 @timeout(1500)
 def fail_each(make):
     """Each allocation that is made then fails: nothing is lost for good."""
-    if not fabric.memory_seen():
+    if not sees_memory():
         raise Skip("allocations are not seen on this kernel")
     load()
     every(make, EIPOIB)

@@ -6,7 +6,7 @@ what is tested on it.
 """
 
 from lib import (Skip, cmd, defer, define, fabric, hca, port, sm, timeout, wait_until)
-from lib.sites import Module, Operation, every
+from lib.sites import Module, Operation, every, sees_memory
 from lib.uverbs import RC, UD, Memory, Verbs
 
 BOOT = {"ipoib": "none", "hcas": 2, "seconds": 150}
@@ -81,7 +81,7 @@ def verbs_used():
 @timeout(900)
 def fail_each(make):
     """Each allocation that is made then fails: nothing is lost for good."""
-    if not fabric.memory_seen():
+    if not sees_memory():
         raise Skip("allocations are not seen on this kernel")
     every(make, FABRIC)
 

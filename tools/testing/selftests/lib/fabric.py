@@ -318,7 +318,7 @@ class Fabric:
                 for name, address, count, symbol in lines]
 
     def sees_memory(self):
-        """Does this kernel let allocations be recorded?"""
+        """Could allocations be recorded the last time that record() was called?"""
         return self._read_calls()[1]["memory"] == "seen"
 
     def fail(self, name="any", address=None, times=1, errno=None, hca=None):

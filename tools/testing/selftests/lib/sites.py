@@ -15,12 +15,13 @@ import time
 
 import slowness
 from common import ROOT as TREE
+from . import failslab
 from .elf import Elf
 from .fabric import fabric
 from .ksft import CaseTimeout, Failed, Skip, ksft_eq, ksft_pr, undone
 from .netns import ROOT, known
 from .traffic import neigh_flush, ping, tcp_transfer
-from .utils import CmdError, hold, now, read, read_int, slow, wait_until
+from .utils import CmdError, exists, hold, now, read, read_int, slow, wait_until
 
 UNREACHED = os.path.join(os.path.dirname(__file__), "..", "sites.unreached")
 # Sections that stay, other than those of the start
@@ -65,6 +66,9 @@ class Module:
         """Where a section is; another place each time the module is loaded."""
         return read_int(f"/sys/module/{self.name}/sections/{section}")
 
+    def loaded(self):
+        return exists(f"/sys/module/{self.name}/sections/.text")
+
     def range(self):
         """The addresses of its code: (first, behind the last)."""
         parts = [(self.address(each.name), each.size) for _, each in
@@ -91,6 +95,27 @@ class Module:
         for call in calls:
             found[Site(call.name, call.address - base, call.symbol)] += call.count
         return found
+
+
+def sees_memory():
+    """Does this kernel let allocations be recorded?"""
+    _range.clear()
+    within(failslab.MODULES)
+    return fabric.sees_memory()
+
+
+def within(where):
+    """Calls that fail are those from that range; setting it takes long."""
+    if _range[:] != [where]:
+        fabric.record(where)
+        fabric.record(None)
+        _range[:] = [where]
+
+
+def failing(module, name="any", address=None, times=1):
+    """Calls that a module makes fail, or any module's, while it is not there."""
+    within(module.range() if module.loaded() else failslab.MODULES)
+    return fabric.fail(name, address, times)
 
 
 def callee(symbol):
@@ -174,6 +199,8 @@ def works(pair):
 # made those that were explored
 _reached = collections.defaultdict(set)
 _explored = set()
+# What fabric.record() was last called with
+_range = []
 
 
 class Recorded:
@@ -184,7 +211,8 @@ class Recorded:
 
     def __enter__(self):
         self.base = self.module.address()
-        fabric.record(self.module.range())
+        _range[:] = [self.module.range()]
+        fabric.record(*_range)
         return self.found
 
     def __exit__(self, *_exc):
@@ -246,7 +274,7 @@ def inject(operation, module, site, times):
     def hit():
         return fabric.failed()[1]
 
-    with fabric.fail(site.name, address, times):
+    with failing(module, site.name, address, times):
         why = attempt(operation)
         if not why:
             # Work that was left to others may be about to begin.
@@ -339,7 +367,7 @@ def unreached(name):
 
 def all_reached(module, operations):
     """The operations reach every call that can fail, or the list says why not."""
-    if not fabric.memory_seen():
+    if not sees_memory():
         raise Skip("allocations are not seen on this kernel")
     for make in operations:
         if make not in _explored:
