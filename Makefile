@@ -236,6 +236,11 @@ check: setup
 		PROFILE='$(PROFILE)' HCA='$(HCA)' DEBUG='$(DEBUG)' COVERAGE='$(COVERAGE)'
 endif
 
+stress: setup
+	@IPOIB_MINUTES='$(MINUTES)' IPOIB_SEED='$(SEED)' tools/testing/check T=@stress \
+		IPOIB='$(IPOIB)' KERNEL='$(KERNEL)' PROFILE='$(PROFILE)' HCA='$(HCA)' \
+		DEBUG='$(DEBUG)'
+
 bench:
 	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)'
 
@@ -330,6 +335,8 @@ help:
 	@echo 'make release-check     all that a release has to pass, in pieces of at most 45'
 	@echo '                  minutes; called again it goes on where it was ended;'
 	@echo '                  ONLY=PIECE selects some'
+	@echo 'make stress       everything at once, commands and events at random under traffic;'
+	@echo '                  MINUTES=30, SEED=1, DEBUG=1; IPOIB=, KERNEL= as for check'
 	@echo 'make bench        measure it beside the module of the distribution; table, and'
 	@echo '                  report.html in build/bench; about 20 minutes, QUICK=1 about 5,'
 	@echo '                  BASE=REV compares with another revision of this driver'
@@ -346,6 +353,6 @@ help:
 	@echo 'make install      build for the running kernel and install'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs rpms docs $(LOCKED) load iproute2 nested setup check bench build-all-kernels release-check unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load iproute2 nested setup check bench build-all-kernels release-check stress unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
 
 endif

@@ -40,6 +40,8 @@ GROUPS = {
     "ethernet": Group(15, 1, "Ethernet on a partition: bridges, guests, eth_ipoib"),
     "sites": Group(15, 1, "each call of the modules that can fail does"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
+    "stress": Group(10, slowness.DEBUG_RUNS, "everything at once, for as long as "
+                    "one likes: make stress"),
     "scale": Group(30, 1, "many HCAs, peers, children; long random sequences; "
                    "leaks"),
     "offload": Group(15, 1, "checksums, segmentation, who forwards them"),
@@ -92,6 +94,7 @@ BY_PREFIX = {
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
     "sites": ("sites",),
+    "stress": ("stress",),
     "users": ("users",),
     "verbs": ("verbs",),
     "wire": ("core", "wire"),
