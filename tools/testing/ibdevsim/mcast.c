@@ -160,6 +160,8 @@ int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	err = ibds_call(ibqp->device, IBDS_CALL_DETACH_MCAST);
 	if (err)
 		return err;
+	if (atomic_dec_if_positive(&qp->port->faults.detach_error) >= 0)
+		return -ENOMEM;
 	spin_lock_irqsave(lock, flags);
 	at = ibds_attach_find(qp, gid, lid);
 	if (at && !--at->count)
