@@ -587,14 +587,18 @@ static struct ipoib_channel *ipoib_channel_create(struct ipoib_port *port,
 	return ch;
 }
 
-static void ipoib_channel_destroy(struct ipoib_channel *ch)
+static void ipoib_channel_silence(struct ipoib_channel *ch)
 {
 	/* The last poll may have started it after napi_disable() returned. */
 	hrtimer_cancel(&ch->hold_timer);
-	if (ch->rxq.srq)
-		ib_destroy_srq(ch->rxq.srq);
 	cancel_delayed_work_sync(&ch->cq_work);
 	cancel_work_sync(&ch->dim.work);
+}
+
+static void ipoib_channel_destroy(struct ipoib_channel *ch)
+{
+	if (ch->rxq.srq)
+		ib_destroy_srq(ch->rxq.srq);
 	ipoib_cq_destroy_all(&ch->tx_cqs);
 	ipoib_cq_destroy_all(&ch->rx_cqs);
 	ipoib_rxq_free(&ch->rxq);
@@ -602,13 +606,26 @@ static void ipoib_channel_destroy(struct ipoib_channel *ch)
 	kfree(ch);
 }
 
-void ipoib_channels_destroy(struct ipoib_port *port)
+/**
+ * ipoib_channels_silence - end all that runs by itself, but free nothing
+ * @port: port whose NAPI is disabled
+ *
+ * Context: process.
+ */
+void ipoib_channels_silence(struct ipoib_port *port)
 {
 	u32 i;
 
 	for (i = 0; i < port->num_channels; i++)
 		__netif_napi_del(&port->channels[i]->napi);
 	synchronize_net();
+	for (i = 0; i < port->num_channels; i++)
+		ipoib_channel_silence(port->channels[i]);
+}
+
+void ipoib_channels_destroy(struct ipoib_port *port)
+{
+	ipoib_channels_silence(port);
 	while (port->num_channels)
 		ipoib_channel_destroy(port->channels[--port->num_channels]);
 }

@@ -146,6 +146,7 @@ void ipoib_channel_put(struct ipoib_channel *ch);
 void ipoib_port_set_recvq(struct ipoib_port *port, u32 size);
 int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 			      bool adaptive);
+void ipoib_channels_silence(struct ipoib_port *port);
 void ipoib_channels_destroy(struct ipoib_port *port);
 u32 ipoib_port_spread(const struct ipoib_port *port, int most);
 u32 ipoib_channels_fit(const struct ipoib_port *port);

@@ -178,6 +178,28 @@ bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 	return false;
 }
 
+/**
+ * ipoib_drain_pause - wait a moment before the HCA is asked for something again
+ * @port: port
+ * @begun: jiffies when it was asked first
+ *
+ * Context: process.
+ * Return: false if it has had as much time as to drain; likewise no drain waits
+ *	during the next second
+ */
+bool ipoib_drain_pause(struct ipoib_port *port, unsigned long begun)
+{
+	unsigned long left = ipoib_drain_left(port, begun);
+
+	if (!left)
+		return false;
+	schedule_timeout_uninterruptible(min_t(unsigned long, left,
+					       IPOIB_DRAIN_LOOK));
+	if (!time_before(jiffies, ipoib_drain_end(begun)))
+		WRITE_ONCE(port->drain_missed, jiffies);
+	return true;
+}
+
 /* Wait until the HCA has reported everything that the QP owes; bounded. */
 static void ipoib_drain_wait_qp(struct ipoib_qp *qp)
 {
@@ -279,22 +301,28 @@ void ipoib_drain_reset(struct ipoib_drain *drain, bool all)
  * while it is destroyed.
  *
  * Context: process; takes the port's lock.
+ * Return: 0, or -errno and the QP is as before
  */
-void ipoib_drain_destroy_qp(struct ipoib_qp *qp)
+int ipoib_drain_destroy_qp(struct ipoib_qp *qp)
 {
-	struct mutex *lock = &qp->dev->port->lock;
+	struct ipoib_port *port;
+	int ret;
 
 	if (!qp->ib)
-		return;
+		return 0;
+	port = qp->ch->port;
 	if (qp->stuck) {
-		mutex_lock(lock);
+		mutex_lock(&port->lock);
 		ipoib_channel_pause(qp->ch);
 	}
-	ib_destroy_qp(qp->ib);
-	qp->ib = NULL;
+	ret = ib_destroy_qp(qp->ib);
+	if (!ret)
+		qp->ib = NULL;
 	if (qp->stuck) {
 		ipoib_channel_resume(qp->ch);
-		mutex_unlock(lock);
+		mutex_unlock(&port->lock);
 	}
-	qp->stuck = false;
+	if (!ret)
+		qp->stuck = false;
+	return ret;
 }

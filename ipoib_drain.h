@@ -42,7 +42,8 @@ void ipoib_drain_begin(struct ipoib_qp *qp);
 void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp);
 void ipoib_drain_wait(struct ipoib_drain *drain);
 void ipoib_drain_reset(struct ipoib_drain *drain, bool all);
-void ipoib_drain_destroy_qp(struct ipoib_qp *qp);
+int ipoib_drain_destroy_qp(struct ipoib_qp *qp);
+bool ipoib_drain_pause(struct ipoib_port *port, unsigned long begun);
 bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,
 			  unsigned long begun);
 

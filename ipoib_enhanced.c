@@ -22,8 +22,10 @@
 #include <rdma/ib_verbs.h>
 
 #include "ipoib.h"
+#include "ipoib_attach.h"
 #include "ipoib_engine.h"
 #include "ipoib_enhanced.h"
+#include "ipoib_ib.h"
 #include "ipoib_netdev.h"
 #include "ipoib_pmtu.h"
 #include "ipoib_port.h"
@@ -104,6 +106,8 @@ u32 ipoib_enhanced_most_rxqs(void)
 
 /* ---- setup and teardown --------------------------------------------------- */
 
+static const struct ipoib_attach_ops ipoib_enhanced_attach_ops;
+
 /* The HCA has set MTUs, too: the smaller ones hold. */
 static int ipoib_enhanced_fit_mtu(struct ipoib_dev *dev, u32 mtu)
 {
@@ -167,7 +171,8 @@ int ipoib_enhanced_init(struct ipoib_dev *dev)
 	if (!e)
 		return -ENOMEM;
 	mutex_init(&e->lock);
-	INIT_LIST_HEAD(&e->groups);
+	ipoib_attached_init(&e->attached, dev, &ipoib_enhanced_attach_ops,
+			    &e->lock);
 	e->max_len = dev->ud_mtu + IPOIB_ENCAP_LEN;
 	dev->enhanced = e;
 	dev->engine = &ipoib_enhanced_engine;
@@ -217,6 +222,10 @@ static void ipoib_enhanced_destroy(struct ipoib_dev *dev)
 {
 	const struct net_device_ops *below = dev->enhanced->below;
 
+	ipoib_attached_exit(&dev->enhanced->attached);
+	/* With our QP below, it is that one which is attached. */
+	ipoib_attached_hand(&dev->enhanced->attached,
+			    dev->num_txqs ? &dev->ud->attached : NULL);
 	if (below->ndo_uninit)
 		below->ndo_uninit(dev->ndev);
 }
@@ -337,64 +346,52 @@ static int ipoib_enhanced_set_mtu(struct ipoib_dev *dev, u32 mtu)
 	return 0;
 }
 
-static void ipoib_enhanced_detach_locked(struct ipoib_dev *dev,
-					 struct ipoib_ud_group *group)
-{
-	const struct rdma_netdev *rn = netdev_priv(dev->ndev);
-	int ret;
-
-	lockdep_assert_held(&dev->enhanced->lock);
-	if (list_empty(&group->entry))
-		return;
-	list_del_init(&group->entry);
-	ret = rn->detach_mcast(dev->ndev, dev->port->ca, &group->mgid,
-			       be16_to_cpu(group->mlid));
-	if (ret)
-		netdev_warn(dev->ndev, "can't detach from %pI6: %pe\n",
-			    group->mgid.raw, ERR_PTR(ret));
-}
-
-static void ipoib_enhanced_detach(struct ipoib_dev *dev,
-				  struct ipoib_ud_group *group)
-{
-	mutex_lock(&dev->enhanced->lock);
-	ipoib_enhanced_detach_locked(dev, group);
-	mutex_unlock(&dev->enhanced->lock);
-}
-
 /* The HCA hears of the Q_Key with the next group: that is the broadcast group. */
-static int ipoib_enhanced_attach_locked(struct ipoib_dev *dev,
-					struct ipoib_ud_group *group,
-					const union ib_gid *mgid, __be16 mlid)
+static int ipoib_enhanced_verb_attach(struct ipoib_dev *dev,
+				      union ib_gid *mgid, u16 mlid)
 {
 	const struct rdma_netdev *rn = netdev_priv(dev->ndev);
 	struct ipoib_enhanced *e = dev->enhanced;
 	int ret;
 
-	lockdep_assert_held(&e->lock);
-	if (!list_empty(&group->entry) && group->mlid == mlid && !e->qkey_due)
-		return 0;
-	ipoib_enhanced_detach_locked(dev, group);
-	group->mgid = *mgid;
-	group->mlid = mlid;
-	ret = rn->attach_mcast(dev->ndev, dev->port->ca, &group->mgid,
-			       be16_to_cpu(mlid), e->qkey_due, dev->qkey);
-	if (ret)
-		return ret;
-	list_add(&group->entry, &e->groups);
-	e->qkey_due = false;
-	return 0;
+	ret = rn->attach_mcast(dev->ndev, dev->port->ca, mgid, mlid,
+			       e->qkey_due, dev->qkey);
+	if (!ret)
+		e->qkey_due = false;
+	return ret;
+}
+
+static int ipoib_enhanced_verb_detach(struct ipoib_dev *dev,
+				      union ib_gid *mgid, u16 mlid)
+{
+	const struct rdma_netdev *rn = netdev_priv(dev->ndev);
+
+	return rn->detach_mcast(dev->ndev, dev->port->ca, mgid, mlid);
+}
+
+static const struct ipoib_attach_ops ipoib_enhanced_attach_ops = {
+	.attach = ipoib_enhanced_verb_attach,
+	.detach = ipoib_enhanced_verb_detach,
+};
+
+static void ipoib_enhanced_detach(struct ipoib_dev *dev,
+				  struct ipoib_ud_group *group)
+{
+	mutex_lock(&dev->enhanced->lock);
+	ipoib_detach(&dev->enhanced->attached, group);
+	mutex_unlock(&dev->enhanced->lock);
 }
 
 static int ipoib_enhanced_attach(struct ipoib_dev *dev,
 				 struct ipoib_ud_group *group,
 				 const union ib_gid *mgid, __be16 mlid)
 {
+	struct ipoib_enhanced *e = dev->enhanced;
 	int ret;
 
-	mutex_lock(&dev->enhanced->lock);
-	ret = ipoib_enhanced_attach_locked(dev, group, mgid, mlid);
-	mutex_unlock(&dev->enhanced->lock);
+	mutex_lock(&e->lock);
+	ret = ipoib_attach(&e->attached, group, mgid, mlid, e->qkey_due);
+	mutex_unlock(&e->lock);
 	return ret;
 }
 

@@ -11,6 +11,7 @@
 
 #include "ipoib.h"
 #include "ipoib_ah.h"
+#include "ipoib_attach.h"
 #include "ipoib_proto.h"
 #include "ipoib_tx.h"
 
@@ -24,7 +25,7 @@
  * @max_len: longest packet with its encapsulation, from the broadcast group
  * @lock: mutex inside ipoib_dev.lock; what follows
  * @up: between its ndo_open and ndo_stop
- * @groups: those that are attached, struct ipoib_ud_group.entry
+ * @attached: groups that are attached
  * @qkey_due: it has not been told ipoib_dev.qkey yet
  * @restarts: times it was stopped and opened because a queue was stuck
  * @last: neighbour of the last packet, for each transmit queue
@@ -37,7 +38,7 @@ struct ipoib_enhanced {
 	u32 max_len;
 	struct mutex lock;	/* up and down, attachments */
 	bool up;
-	struct list_head groups;
+	struct ipoib_attached attached;
 	bool qkey_due;
 	u64 restarts;
 	struct ipoib_last last[];

@@ -384,11 +384,14 @@ static int ipoib_set_ringparam(struct net_device *ndev,
 		   rounddown_pow_of_two(ring->tx_max_pending));
 	if (size != dev->txqs[0]->ring.size) {
 		ret = ipoib_dev_set_sendq(dev, size);
-		if (ret) {
+		if (ret == -EBUSY)
+			NL_SET_ERR_MSG(extack,
+				       "The HCA can't leave a multicast group yet");
+		else if (ret)
 			NL_SET_ERR_MSG(extack,
 				       "Not enough memory or HCA resources for such rings");
+		if (ret)
 			return ret;
-		}
 	}
 	if (ring->rx_pending != port->rx_pending)
 		ipoib_port_set_recvq(port, ring->rx_pending);

@@ -110,7 +110,6 @@ struct ipoib_mcast *ipoib_mcast_create(struct ipoib_dev *dev,
 	group->retry = jiffies;
 	group->solicited = ipoib_mgid_is_solicited(mgid);
 	INIT_LIST_HEAD(&group->todo);
-	INIT_LIST_HEAD(&group->attachment.entry);
 	__skb_queue_head_init(&group->waiting);
 	if (rhashtable_insert_fast(&m->table, &group->node,
 				   ipoib_mcast_params)) {

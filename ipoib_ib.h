@@ -7,6 +7,7 @@
 
 #include <linux/mutex.h>
 
+#include "ipoib_attach.h"
 #include "ipoib_count.h"
 #include "ipoib_tx.h"
 
@@ -18,7 +19,7 @@ struct ipoib_rxq;
  * struct ipoib_ud - datagram engine of an interface
  * @lock: mutex inside ipoib_dev.lock; the QPs' state and attachments
  * @rxq: private receive queue of an HCA that has no SRQ for UD, or NULL
- * @groups: those that the first QP is attached to, struct ipoib_ud_group.entry
+ * @attached: groups that the first QP is attached to
  * @max_len: longest packet with its encapsulation, from the broadcast group
  * @qps: state of all QPs: RTS, ERR while they drain, else RESET or none
  * @check_loop: the HCA does not block loopback of own multicast
@@ -33,7 +34,7 @@ struct ipoib_rxq;
 struct ipoib_ud {
 	struct mutex lock;	/* state of the QPs, attachments */
 	struct ipoib_rxq *rxq;
-	struct list_head groups;
+	struct ipoib_attached attached;
 	u32 max_len;
 	enum ib_qp_state qps;
 	bool check_loop;
@@ -45,6 +46,12 @@ struct ipoib_ud {
 	struct ipoib_count gone;
 	u64 gone_stops;
 };
+
+/* Does the HCA cut TCP packets? */
+static inline bool ipoib_ud_cuts(const struct ipoib_dev *dev)
+{
+	return dev->ud->lso;
+}
 
 extern const struct ipoib_qp_ops ipoib_ud_qp_ops;
 

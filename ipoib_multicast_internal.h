@@ -10,9 +10,9 @@
 #include <linux/workqueue.h>
 #include <rdma/ib_sa.h>
 
+#include "ipoib_attach.h"
 #include "ipoib_multicast.h"
 #include "ipoib_rules.h"
-#include "ipoib_ud.h"
 
 /*
  * Limit on send-only groups; with many of them, unused ones are left soon.

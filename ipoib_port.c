@@ -19,6 +19,7 @@
 
 #include "ipoib.h"
 #include "ipoib_ah.h"
+#include "ipoib_attach.h"
 #include "ipoib_channel.h"
 #include "ipoib_drain.h"
 #include "ipoib_path.h"
@@ -251,6 +252,7 @@ struct ipoib_port *ipoib_port_create(struct ib_device *ca, u32 num)
 	port->num = num;
 	mutex_init(&port->lock);
 	ipoib_drain_port_init(port);
+	ipoib_lost_init(port);
 	INIT_LIST_HEAD(&port->devs);
 	INIT_WORK(&port->event_work, ipoib_port_event_work);
 	ret = ipoib_port_sizes(port);
@@ -309,12 +311,20 @@ void ipoib_port_silence(struct ipoib_port *port)
  */
 void ipoib_port_destroy(struct ipoib_port *port)
 {
+	bool lost = !ipoib_lost_exit(port);
+
 	ipoib_paths_destroy(port);
 	ipoib_ah_port_exit(port);
-	ipoib_channels_destroy(port);
+	if (lost)
+		ipoib_channels_silence(port);
+	else
+		ipoib_channels_destroy(port);
 	if (port->parent)
 		free_netdev(port->parent);
 	rdma_destroy_ah(port->marker_ah, RDMA_DESTROY_AH_SLEEPABLE);
+	/* Lost QPs use the PD, and the channels refer to the port. */
+	if (lost)
+		return;
 	ib_dealloc_pd(port->pd);
 	kfree(port);
 }

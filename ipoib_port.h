@@ -51,6 +51,9 @@ struct ipoib_paths;
  * @users: of these, those that use the channels; NAPI runs while it is not zero
  *	(@lock)
  * @drain_missed: jiffies when a QP last missed its deadline, see ipoib_drain.c
+ * @lost: struct ipoib_txq whose QPs can't be destroyed, see ipoib_attach.c
+ *	(@lock)
+ * @lost_work: tries again
  * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
  * @handler: asynchronous events of the HCA
@@ -82,6 +85,8 @@ struct ipoib_port {
 	struct ipoib_paths *paths;
 	struct ipoib_ahs *ahs;
 	unsigned long drain_missed;
+	struct list_head lost;
+	struct delayed_work lost_work;
 
 	struct mutex lock;	/* devs, users, what QPs of a channel share */
 	u32 open;

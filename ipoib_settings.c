@@ -389,7 +389,7 @@ int ipoib_dev_set_sendq(struct ipoib_dev *dev, u32 size)
 	if (ret)
 		goto unlock;
 	up = ipoib_dev_take_down(dev);
-	ipoib_ud_replace_txqs(dev, spare);
+	ret = ipoib_ud_replace_txqs(dev, spare);
 	if (up)
 		ipoib_dev_start(dev);
 	WRITE_ONCE(dev->announce, true);

@@ -145,6 +145,9 @@ struct ipoib_last {
  * @emptied: to be completed when nothing is in flight, or NULL
  * @bql_bytes: @rc_bytes completed to BQL
  * @done: counters written at completion
+ * @lost: in ipoib_port.lost: its QP can't be destroyed, see ipoib_attach.c
+ * @lost_groups: what that is attached to then
+ * @lost_rxq: its private receive queue then, or NULL
  * @rcu: frees it
  * @chain: requests not yet posted, linked when the queue is created
  */
@@ -186,6 +189,9 @@ struct ipoib_txq {
 		u64 reaps;
 		u64 errors;
 	} done;
+	struct list_head lost;
+	struct list_head lost_groups;
+	struct ipoib_rxq *lost_rxq;
 	struct rcu_head rcu;
 
 	struct ipoib_tx_wr chain[IPOIB_POST_BATCH] ____cacheline_aligned_in_smp;

@@ -12,6 +12,7 @@
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
+#include "ipoib_attach.h"
 #include "ipoib_channel.h"
 #include "ipoib_count.h"
 #include "ipoib_cq.h"
@@ -27,16 +28,22 @@
 
 /* ---- queues ------------------------------------------------------------- */
 
-static void ipoib_txq_destroy_qp(struct ipoib_txq *txq)
+static int ipoib_txq_destroy_qp(struct ipoib_txq *txq)
 {
-	ipoib_drain_destroy_qp(&txq->qp);
-	ipoib_cq_put(txq->qp.ch, &txq->cqs);
+	int ret = ipoib_drain_destroy_qp(&txq->qp);
+
+	if (!ret)
+		ipoib_cq_put(txq->qp.ch, &txq->cqs);
+	return ret;
 }
 
+/* A queue whose QP is attached to nothing */
 static void ipoib_txq_destroy(struct ipoib_txq *txq)
 {
-	ipoib_txq_destroy_qp(txq);
-	ipoib_txq_release(txq);
+	if (ipoib_txq_destroy_qp(txq))
+		ipoib_lost_add(txq, NULL);
+	else
+		ipoib_txq_release(txq);
 }
 
 static struct ipoib_txq *ipoib_txq_create(struct ipoib_dev *dev,
@@ -68,12 +75,19 @@ static void ipoib_txq_retire_queue(struct ipoib_txq *txq)
 static void ipoib_ud_qp_event(struct ib_event *event, void *ctx)
 {
 	struct ipoib_qp *qp = ctx;
+	struct ipoib_dev *dev;
 
 	if (event->event != IB_EVENT_QP_FATAL)
 		return;		/* expected, or of no interest */
-	netdev_warn(qp->dev->ndev, "QP %#x: %s\n",
-		    event->element.qp->qp_num, ib_event_msg(event->event));
-	ipoib_dev_event(qp->dev, IPOIB_EV_RESTART);
+	rcu_read_lock();
+	dev = READ_ONCE(qp->dev);
+	if (dev) {
+		netdev_warn(dev->ndev, "QP %#x: %s\n",
+			    event->element.qp->qp_num,
+			    ib_event_msg(event->event));
+		ipoib_dev_event(dev, IPOIB_EV_RESTART);
+	}
+	rcu_read_unlock();
 }
 
 /* Flow steering is only needed to receive, and mlx4 has few QPs for it. */
@@ -226,22 +240,24 @@ err_free_txq:
 
 /* ---- multicast groups --------------------------------------------------- */
 
-static void ipoib_ud_detach_locked(struct ipoib_dev *dev, struct ipoib_ud_group *group)
+static int ipoib_ud_verb_attach(struct ipoib_dev *dev, union ib_gid *mgid,
+				u16 mlid)
 {
-	int ret;
+	struct ib_qp *qp = ipoib_dev_qp(dev)->ib;
 
-	lockdep_assert_held(&dev->ud->lock);
-	if (list_empty(&group->entry))
-		return;
-	list_del_init(&group->entry);
-	if (!ipoib_dev_qp(dev)->ib)
-		return;
-	ret = ib_detach_mcast(ipoib_dev_qp(dev)->ib, &group->mgid,
-			      be16_to_cpu(group->mlid));
-	if (ret)
-		netdev_warn(dev->ndev, "can't detach from %pI6: %pe\n",
-			    group->mgid.raw, ERR_PTR(ret));
+	return qp ? ib_attach_mcast(qp, mgid, mlid) : -ENODEV;
 }
+
+static int ipoib_ud_verb_detach(struct ipoib_dev *dev, union ib_gid *mgid,
+				u16 mlid)
+{
+	return ib_detach_mcast(ipoib_dev_qp(dev)->ib, mgid, mlid);
+}
+
+static const struct ipoib_attach_ops ipoib_ud_attach_ops = {
+	.attach = ipoib_ud_verb_attach,
+	.detach = ipoib_ud_verb_detach,
+};
 
 /**
  * ipoib_ud_detach - stop receiving a multicast group
@@ -253,44 +269,14 @@ static void ipoib_ud_detach_locked(struct ipoib_dev *dev, struct ipoib_ud_group 
 void ipoib_ud_detach(struct ipoib_dev *dev, struct ipoib_ud_group *group)
 {
 	mutex_lock(&dev->ud->lock);
-	ipoib_ud_detach_locked(dev, group);
+	ipoib_detach(&dev->ud->attached, group);
 	mutex_unlock(&dev->ud->lock);
-}
-
-/* The first QP is about to be destroyed. */
-static void ipoib_ud_detach_all(struct ipoib_dev *dev)
-{
-	struct ipoib_ud_group *group, *next;
-
-	list_for_each_entry_safe(group, next, &dev->ud->groups, entry)
-		ipoib_ud_detach_locked(dev, group);
-}
-
-static int ipoib_ud_attach_locked(struct ipoib_dev *dev, struct ipoib_ud_group *group,
-				  const union ib_gid *mgid, __be16 mlid)
-{
-	int ret;
-
-	lockdep_assert_held(&dev->ud->lock);
-	if (!list_empty(&group->entry) && group->mlid == mlid)
-		return 0;
-	if (!ipoib_dev_qp(dev)->ib)
-		return -ENODEV;
-	ipoib_ud_detach_locked(dev, group);
-	group->mgid = *mgid;
-	group->mlid = mlid;
-	ret = ib_attach_mcast(ipoib_dev_qp(dev)->ib, &group->mgid,
-			      be16_to_cpu(mlid));
-	if (!ret)
-		list_add(&group->entry, &dev->ud->groups);
-	return ret;
 }
 
 /**
  * ipoib_ud_attach - receive a multicast group
  * @dev: interface
- * @group: group, its entry initialised; if it is attached, its LID may have
- *	changed
+ * @group: group; if it is attached, its LID may have changed
  * @mgid: GID
  * @mlid: LID
  *
@@ -303,7 +289,7 @@ int ipoib_ud_attach(struct ipoib_dev *dev, struct ipoib_ud_group *group,
 	int ret;
 
 	mutex_lock(&dev->ud->lock);
-	ret = ipoib_ud_attach_locked(dev, group, mgid, mlid);
+	ret = ipoib_attach(&dev->ud->attached, group, mgid, mlid, false);
 	mutex_unlock(&dev->ud->lock);
 	return ret;
 }
@@ -342,16 +328,19 @@ static int ipoib_txq_set_state(struct ipoib_txq *txq, enum ib_qp_state state)
 	return ib_modify_qp(txq->qp.ib, &attr, IB_QP_STATE);
 }
 
-/* The QP could not be reset: destroying it returns its buffers as well. */
+/*
+ * The QP could not be reset: destroying it returns its buffers as well.  One
+ * that stays is reset, or destroyed, when it is to be started.
+ */
 static void ipoib_txq_give_up(struct ipoib_txq *txq)
 {
 	struct ipoib_dev *dev = txq->qp.dev;
 
 	netdev_warn(dev->ndev, "QP %#x can't be reset\n", txq->qp.ib->qp_num);
 	if (dev->ud->fixed)
-		return;		/* tried again when it is started */
-	if (!txq->index)
-		ipoib_ud_detach_all(dev);
+		return;
+	if (!txq->index && !ipoib_detach_all(&dev->ud->attached))
+		return;
 	ipoib_txq_destroy_qp(txq);
 }
 
@@ -590,25 +579,34 @@ err_destroy:
  * @spare: from ipoib_ud_alloc_txqs()
  *
  * Context: process, ipoib_dev.lock held since then.
+ * Return: 0, or -EBUSY if the first QP can't be detached from a group: then the
+ *	new queues are destroyed instead
  */
-void ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare)
+int ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare)
 {
 	struct ipoib_ud *ud = dev->ud;
+	int ret = 0;
 	u32 i;
 
 	lockdep_assert_held(&dev->lock);
 	mutex_lock(&ud->lock);
 	WARN_ON_ONCE(ud->qps != IB_QPS_RESET);
+	if (!ipoib_detach_stale(&ud->attached, true)) {
+		ret = -EBUSY;
+		goto unlock;
+	}
 	mutex_lock(&dev->port->lock);
 	for (i = 0; i < dev->num_txqs; i++)
 		swap(spare[i], dev->txqs[i]);
 	mutex_unlock(&dev->port->lock);
 	ipoib_ud_note_first(dev);
+unlock:
 	mutex_unlock(&ud->lock);
 	/* While waiting for the P_Key, the stack's queues are not stopped. */
 	synchronize_net();
 	for (i = 0; i < dev->num_txqs; i++)
 		ipoib_txq_retire_queue(spare[i]);
+	return ret;
 }
 
 static int ipoib_ud_add_txqs_locked(struct ipoib_dev *dev, u32 num)
@@ -728,17 +726,20 @@ void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num)
  *
  * Context: process; takes @dev->ud->lock.
  * Return: as ipoib_ud_start(), or -ESTALE if the first QP could not be reset:
- *	its successor is attached to no group and has another number
+ *	it is attached to no group any more, and mostly has a successor, with
+ *	another number
  */
 int ipoib_ud_restart(struct ipoib_dev *dev)
 {
 	struct ipoib_ud *ud = dev->ud;
+	const struct ipoib_qp *qp;
 	int ret;
 
 	mutex_lock(&ud->lock);
 	ipoib_ud_stop_locked(dev);
 	ud->restarts++;
-	ret = ipoib_dev_qp(dev)->ib ? ipoib_ud_start_locked(dev) : -ESTALE;
+	qp = ipoib_dev_qp(dev);
+	ret = qp->ib && !qp->stuck ? ipoib_ud_start_locked(dev) : -ESTALE;
 	mutex_unlock(&ud->lock);
 	return ret;
 }
@@ -842,7 +843,7 @@ int ipoib_ud_init(struct ipoib_dev *dev)
 	if (!ud)
 		return -ENOMEM;
 	mutex_init(&ud->lock);
-	INIT_LIST_HEAD(&ud->groups);
+	ipoib_attached_init(&ud->attached, dev, &ipoib_ud_attach_ops, &ud->lock);
 	u64_stats_init(&ud->gone.sync);
 	ud->max_len = dev->ud_mtu + IPOIB_ENCAP_LEN;
 	dev->ud = ud;
@@ -892,6 +893,23 @@ int ipoib_ud_create(struct ipoib_dev *dev)
 	return 0;
 }
 
+/* The QP that receives may still be attached to a group. */
+static void ipoib_ud_destroy_first(struct ipoib_dev *dev)
+{
+	struct ipoib_txq *txq = dev->txqs[0];
+	struct ipoib_ud *ud = dev->ud;
+
+	if (!ipoib_txq_destroy_qp(txq)) {
+		ipoib_txq_release(txq);
+		ipoib_ud_free_rxq(ud);
+	} else {
+		ipoib_lost_add(txq, &ud->attached);
+		ud->rxq = NULL;
+	}
+	dev->txqs[0] = NULL;
+	dev->num_txqs = 0;
+}
+
 /**
  * ipoib_ud_destroy - undo ipoib_ud_create(); the interface is down
  * @dev: interface
@@ -901,21 +919,13 @@ void ipoib_ud_destroy(struct ipoib_dev *dev)
 	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	struct ipoib_ud *ud = dev->ud;
 
-	while (dev->num_txqs) {
+	ipoib_attached_exit(&ud->attached);
+	while (dev->num_txqs > 1) {
 		ipoib_txq_destroy(dev->txqs[--dev->num_txqs]);
 		dev->txqs[dev->num_txqs] = NULL;
 	}
-	ipoib_ud_free_rxq(ud);
+	ipoib_ud_destroy_first(dev);
 	ipoib_channel_detach(ch);
-}
-
-/**
- * ipoib_ud_cuts - does the HCA cut TCP packets?
- * @dev: interface
- */
-bool ipoib_ud_cuts(const struct ipoib_dev *dev)
-{
-	return dev->ud->lso;
 }
 
 /**

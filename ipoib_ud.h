@@ -5,23 +5,12 @@
 #ifndef IPOIB_UD_H
 #define IPOIB_UD_H
 
-#include <linux/list.h>
+#include <linux/types.h>
 #include <rdma/ib_verbs.h>
 
 struct ipoib_dev;
 struct ipoib_txq;
-
-/**
- * struct ipoib_ud_group - a multicast group that an engine is attached to
- * @entry: in the engine's list of groups while it is
- * @mgid: GID
- * @mlid: LID
- */
-struct ipoib_ud_group {
-	struct list_head entry;
-	union ib_gid mgid;
-	__be16 mlid;
-};
+struct ipoib_ud_group;
 
 /**
  * struct ipoib_ud_stats - counters that no current queue has
@@ -43,7 +32,7 @@ int ipoib_ud_create(struct ipoib_dev *dev);
 void ipoib_ud_destroy(struct ipoib_dev *dev);
 int ipoib_ud_start(struct ipoib_dev *dev);
 int ipoib_ud_alloc_txqs(struct ipoib_dev *dev, u32 size, struct ipoib_txq **spare);
-void ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare);
+int ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare);
 int ipoib_ud_add_txqs(struct ipoib_dev *dev, u32 num);
 void ipoib_ud_drop_txqs(struct ipoib_dev *dev, u32 num);
 void ipoib_ud_stop_begin(struct ipoib_dev *dev);
@@ -54,7 +43,6 @@ int ipoib_ud_set_link(struct ipoib_dev *dev, u32 max_len, u32 qkey);
 int ipoib_ud_attach(struct ipoib_dev *dev, struct ipoib_ud_group *group,
 		    const union ib_gid *mgid, __be16 mlid);
 void ipoib_ud_detach(struct ipoib_dev *dev, struct ipoib_ud_group *group);
-bool ipoib_ud_cuts(const struct ipoib_dev *dev);
 void ipoib_ud_get_stats(const struct ipoib_dev *dev,
 			struct ipoib_ud_stats *stats);
 

@@ -9,13 +9,14 @@ import socket
 
 from lib import (Flood, defer, ends, ends_with, expect_report, hca, ifaces, ip, ksft_eq,
                  ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr, kmsg_since,
-                 kmsg_tail, load_module, loaded, mcast_sender, neigh_flush, now, ping,
-                 ping_ok, port, slow, tcp_transfer, timeout, unload_module, wait_until)
+                 kmsg_tail, load_module, loaded, mcast_flow, mcast_receiver,
+                 mcast_sender, neigh_flush, now, ping, ping_ok, port, read, slow,
+                 tcp_transfer, timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 170}
 VERBS_ONLY = "the driver's own verbs fail"
 
 
@@ -270,6 +271,95 @@ def test_attach():
     pair.a.up()
     wait_until(lambda: left(pair.a.port, "attach") == 0, 20, "attachments")
     fault.exec()
+    works(pair)
+
+
+def attached(where):
+    """How many attachments of QPs to groups an HCA has."""
+    lines = dict(line.split(" ", 1) for line in
+                 read(f"{where.hca.dir}/objects").splitlines())
+    return int(lines["group"].split()[0])
+
+
+def joined(end, group):
+    """A member of a group, when the HCA knows it."""
+    before = attached(end.port)
+    sink = mcast_receiver(end, group)
+    wait_until(lambda: attached(end.port) > before, 20, f"{end} in {group}")
+    return sink
+
+
+@timeout(120)
+def test_detach():
+    """A group that can't be left is left later, or is still there if joined again."""
+    pair = ends()
+    works(pair)
+    end = pair.b
+    before = attached(end.port)
+    place = kmsg_tail()
+    with joined(end, "239.15.0.2"):
+        there = attached(end.port)
+        fault = refuse(end.port, "detach", 2)
+    wait_until(lambda: left(end.port, "detach") == 0, 20, "two refusals")
+    fault.exec()
+    wait_until(lambda: attached(end.port) == before, 20, "detached")
+    ksft_eq(len(kmsg_since(place, "can't detach from")), 1, "warnings")
+
+    # Joined again meanwhile: one that counts would be attached twice.
+    with joined(end, "239.15.0.2"):
+        fault = refuse(end.port, "detach", 1 << 20)
+    wait_until(lambda: left(end.port, "detach") < 1 << 20, 20, "a refusal")
+    with mcast_flow(pair.a, end, "239.15.0.2"):
+        ksft_eq(attached(end.port), there, "attachments")
+    fault.exec()
+    wait_until(lambda: attached(end.port) == before, 20, "detached")
+    works(pair)
+
+
+@timeout(120)
+def test_detach_last():
+    """The HCA detaches no QP when the module goes, for a moment."""
+    pair = ends()
+    for refusals in (1, 4, 9):
+        fault = refuse(pair.b.port, "detach", refusals)
+        drop_all()
+        unload_module()
+        ksft_eq(left(pair.b.port, "detach"), 0, "refusals left")
+        ksft_eq(pair.b.port.hca.data_qps(), [], "QPs")
+        fault.exec()
+        load_module()
+        pair = ends()
+    works(pair)
+
+
+@timeout(120)
+def test_detach_restart():
+    """A QP that can neither be reset nor detached is replaced later."""
+    pair = ends()
+    before = pair.a.qpn()
+    stuck = refuse(pair.a.port, "modify", 3 * pair.a.queues() + 2)
+    kept = refuse(pair.a.port, "detach", 3)
+    pair.a.port.hca.set("qp_error", f"{before:#x}")
+    wait_until(lambda: left(pair.a.port, "detach") == 0, 20, "refusals")
+    kept.exec()
+    stuck.exec()
+    pair.ready()
+    for end in pair:
+        neigh_flush(end)
+    works(pair)
+
+
+@timeout(120)
+def test_detach_ring():
+    """Longer queues need another QP: without a detach they are refused."""
+    pair = ends()
+    fault = refuse(pair.a.port, "detach", 1 << 20)
+    done = pair.a.ethtool("-G tx 256", fail=False)
+    ksft_ne(done.ret, 0, "status")
+    pair.ready()
+    fault.exec()
+    defer(pair.a.ethtool, "-G tx 128", False)
+    pair.a.ethtool("-G tx 256")
     works(pair)
 
 

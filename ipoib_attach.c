@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attachments of QPs to multicast groups, and QPs that can't be destroyed
+ *
+ * The HCA may fail to detach a QP.  Then it stays attached, and verbs do not let
+ * it be destroyed.  So everything that is attached is remembered here, whether
+ * a group wants it or not; what no group wants is stale, and is detached again
+ * every two seconds.  Before a QP is destroyed this is repeated at once, until
+ * the deadline of ipoib_drain.c.
+ *
+ * A QP that is attached even then outlives its interface: it is lost.  What the
+ * HCA or the NAPI may use because of it stays: its queue, its CQs, its receive
+ * buffers, and if need be all of the port's channels.  Attempts to destroy it
+ * go on, for as long as the port exists.
+ *
+ * Locks: that of the engine, struct ipoib_attached.lock; ipoib_port.lock for
+ * lost QPs.
+ */
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "ipoib.h"
+#include "ipoib_attach.h"
+#include "ipoib_channel.h"
+#include "ipoib_cq.h"
+#include "ipoib_drain.h"
+#include "ipoib_port.h"
+#include "ipoib_qp.h"
+#include "ipoib_rx.h"
+#include "ipoib_tx.h"
+
+#define IPOIB_DETACH_AGAIN	(2 * HZ)
+
+/**
+ * struct ipoib_attachment - a QP is attached to a group
+ * @entry: in ipoib_attached.list or ipoib_txq.lost_groups
+ * @mgid: GID
+ * @mlid: LID
+ * @group: who wants it, NULL: it is stale
+ */
+struct ipoib_attachment {
+	struct list_head entry;
+	union ib_gid mgid;
+	__be16 mlid;
+	struct ipoib_ud_group *group;
+};
+
+/* ---- attachments --------------------------------------------------------- */
+
+static void ipoib_attachment_free(struct ipoib_attachment *at)
+{
+	list_del(&at->entry);
+	kfree(at);
+}
+
+/* Detach what is stale; on error it stays. */
+static int ipoib_attachment_end(struct ipoib_attached *a,
+				struct ipoib_attachment *at)
+{
+	int ret;
+
+	lockdep_assert_held(a->lock);
+	ret = a->ops->detach(a->dev, &at->mgid, be16_to_cpu(at->mlid));
+	if (!ret)
+		ipoib_attachment_free(at);
+	return ret;
+}
+
+/* No group wants it any more. */
+static struct ipoib_attachment *
+ipoib_attachment_forsake(struct ipoib_ud_group *group)
+{
+	struct ipoib_attachment *at = group->at;
+
+	group->at = NULL;
+	at->group = NULL;
+	return at;
+}
+
+/* Detach all that is stale; true if nothing is any more. */
+static bool ipoib_attached_tidy(struct ipoib_attached *a)
+{
+	struct ipoib_attachment *at, *next;
+	bool done = true;
+
+	list_for_each_entry_safe(at, next, &a->list, entry)
+		if (!at->group && ipoib_attachment_end(a, at))
+			done = false;
+	return done;
+}
+
+static void ipoib_attached_work(struct work_struct *work)
+{
+	struct ipoib_attached *a =
+		container_of(work, struct ipoib_attached, work.work);
+	unsigned int noio = memalloc_noio_save();
+
+	mutex_lock(a->lock);
+	if (!ipoib_attached_tidy(a))
+		queue_delayed_work(ipoib_wq, &a->work, IPOIB_DETACH_AGAIN);
+	mutex_unlock(a->lock);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * ipoib_attached_init - nothing is attached yet
+ * @a: zeroed
+ * @dev: interface
+ * @ops: of the engine, called with @lock held
+ * @lock: the engine's
+ */
+void ipoib_attached_init(struct ipoib_attached *a, struct ipoib_dev *dev,
+			 const struct ipoib_attach_ops *ops, struct mutex *lock)
+{
+	a->dev = dev;
+	a->ops = ops;
+	a->lock = lock;
+	INIT_LIST_HEAD(&a->list);
+	INIT_DELAYED_WORK(&a->work, ipoib_attached_work);
+}
+
+/**
+ * ipoib_detach - stop receiving a group
+ * @a: attachments
+ * @group: group, attached or not; nothing refers to it afterwards
+ *
+ * Context: process, @a->lock held.
+ */
+void ipoib_detach(struct ipoib_attached *a, struct ipoib_ud_group *group)
+{
+	struct ipoib_attachment *at;
+	int ret;
+
+	lockdep_assert_held(a->lock);
+	if (!group->at)
+		return;
+	at = ipoib_attachment_forsake(group);
+	ret = ipoib_attachment_end(a, at);
+	if (!ret)
+		return;
+	net_ratelimited_function(netdev_warn, a->dev->ndev,
+				 "can't detach from %pI6, trying again: %pe\n",
+				 at->mgid.raw, ERR_PTR(ret));
+	queue_delayed_work(ipoib_wq, &a->work, IPOIB_DETACH_AGAIN);
+}
+
+static struct ipoib_attachment *
+ipoib_attached_find(const struct ipoib_attached *a, const union ib_gid *mgid)
+{
+	struct ipoib_attachment *at;
+
+	list_for_each_entry(at, &a->list, entry)
+		if (!at->group && !memcmp(&at->mgid, mgid, sizeof(*mgid)))
+			return at;
+	return NULL;
+}
+
+static struct ipoib_attachment *
+ipoib_attachment_make(struct ipoib_attached *a, const union ib_gid *mgid,
+		      __be16 mlid)
+{
+	struct ipoib_attachment *at;
+	int ret;
+
+	at = kzalloc_obj(*at);
+	if (!at)
+		return ERR_PTR(-ENOMEM);
+	at->mgid = *mgid;
+	at->mlid = mlid;
+	ret = a->ops->attach(a->dev, &at->mgid, be16_to_cpu(mlid));
+	if (ret) {
+		kfree(at);
+		return ERR_PTR(ret);
+	}
+	list_add(&at->entry, &a->list);
+	return at;
+}
+
+/**
+ * ipoib_attach - receive a group
+ * @a: attachments
+ * @group: group, zeroed or attached; its LID may have changed
+ * @mgid: GID
+ * @mlid: LID
+ * @anew: detach and attach it again if nothing has changed
+ *
+ * What is stale of the same group is used if its LID is the same; otherwise it
+ * has to go first.  Many HCAs know a group by its GID alone: they would do
+ * nothing to attach the QP once more, and later detach it from both.
+ *
+ * Context: process, @a->lock held.
+ * Return: 0, or -errno and it is not attached
+ */
+int ipoib_attach(struct ipoib_attached *a, struct ipoib_ud_group *group,
+		 const union ib_gid *mgid, __be16 mlid, bool anew)
+{
+	struct ipoib_attachment *at = group->at;
+	int ret;
+
+	lockdep_assert_held(a->lock);
+	if (at && at->mlid == mlid && !anew)
+		return 0;
+	ipoib_detach(a, group);
+	at = ipoib_attached_find(a, mgid);
+	if (at && (at->mlid != mlid || anew)) {
+		ret = ipoib_attachment_end(a, at);
+		if (ret)
+			return ret;
+		at = NULL;
+	}
+	at = at ?: ipoib_attachment_make(a, mgid, mlid);
+	if (IS_ERR(at))
+		return PTR_ERR(at);
+	at->group = group;
+	group->at = at;
+	return 0;
+}
+
+/**
+ * ipoib_detach_stale - detach again what could not be detached
+ * @a: attachments
+ * @wait: repeat it until the deadline of teardown
+ *
+ * Context: process, @a->lock held; waits for a second at most.
+ * Return: true if nothing is attached that no group wants
+ */
+bool ipoib_detach_stale(struct ipoib_attached *a, bool wait)
+{
+	unsigned long begun = jiffies;
+	bool done;
+
+	lockdep_assert_held(a->lock);
+	do
+		done = ipoib_attached_tidy(a);
+	while (!done && wait && ipoib_drain_pause(a->dev->port, begun));
+	return done;
+}
+
+/**
+ * ipoib_detach_all - detach all groups, since the QP is to be destroyed
+ * @a: attachments; no group is attached any more, also if this fails
+ *
+ * Context: process, @a->lock held.
+ * Return: true if nothing is attached any more
+ */
+bool ipoib_detach_all(struct ipoib_attached *a)
+{
+	struct ipoib_attachment *at;
+
+	lockdep_assert_held(a->lock);
+	list_for_each_entry(at, &a->list, entry)
+		if (at->group)
+			ipoib_attachment_forsake(at->group);
+	if (ipoib_detach_stale(a, false))
+		return true;
+	queue_delayed_work(ipoib_wq, &a->work, IPOIB_DETACH_AGAIN);
+	return false;
+}
+
+/**
+ * ipoib_attached_exit - the interface goes: try to detach the rest
+ * @a: attachments, without groups
+ *
+ * What is still attached then is for ipoib_lost_add(), or ipoib_attached_hand().
+ *
+ * Context: process, @a->lock not held; waits for a second at most.
+ */
+void ipoib_attached_exit(struct ipoib_attached *a)
+{
+	mutex_lock(a->lock);
+	ipoib_detach_stale(a, true);
+	mutex_unlock(a->lock);
+	cancel_delayed_work_sync(&a->work);
+}
+
+/**
+ * ipoib_attached_hand - hand on what is still attached
+ * @a: attachments after ipoib_attached_exit(), of an HCA's own interface
+ * @to: those of the QP below it, unused so far; NULL: the HCA has to know
+ */
+void ipoib_attached_hand(struct ipoib_attached *a, struct ipoib_attached *to)
+{
+	struct ipoib_attachment *at, *next;
+
+	if (to)
+		list_splice_init(&a->list, &to->list);
+	list_for_each_entry_safe(at, next, &a->list, entry)
+		ipoib_attachment_free(at);
+}
+
+/* ---- QPs that can't be destroyed ----------------------------------------- */
+
+/* The interface is gone: what was received is dropped. */
+static void ipoib_lost_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
+			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+			  struct ipoib_rx_batch *batch)
+{
+}
+
+static void ipoib_lost_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
+			  struct ipoib_tx_batch *batch, int budget)
+{
+}
+
+static const struct ipoib_qp_ops ipoib_lost_ops = {
+	.rx = ipoib_lost_rx,
+	.tx = ipoib_lost_tx,
+};
+
+/**
+ * ipoib_lost_add - a QP can't be destroyed, and its interface goes
+ * @txq: its queue, empty, which is not to be freed; nor is its receive queue
+ * @a: what it is attached to, NULL for a QP that does not receive
+ *
+ * Completions and events of the QP don't refer to the interface when this
+ * returns.
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a)
+{
+	struct ipoib_channel *ch = txq->qp.ch;
+	struct ipoib_port *port = ch->port;
+	struct ipoib_rxq *rxq = txq->qp.rxq;
+
+	netdev_warn(txq->qp.dev->ndev, "QP %#x can't be destroyed yet\n",
+		    txq->qp.ib->qp_num);
+	timer_delete_sync(&txq->timer);
+	INIT_LIST_HEAD(&txq->lost_groups);
+	if (a)
+		list_splice_init(&a->list, &txq->lost_groups);
+	mutex_lock(&port->lock);
+	ipoib_channel_pause(ch);
+	txq->qp.ops = &ipoib_lost_ops;
+	if (rxq && rxq != &ch->rxq) {
+		/* The poll ignores receives of a QP without a queue. */
+		list_del_init(&rxq->dirty);
+		txq->lost_rxq = rxq;
+		txq->qp.rxq = NULL;
+	}
+	ipoib_channel_resume(ch);
+	WRITE_ONCE(txq->qp.dev, NULL);
+	list_add_tail(&txq->lost, &port->lost);
+	queue_delayed_work(ipoib_wq, &port->lost_work, IPOIB_DETACH_AGAIN);
+	mutex_unlock(&port->lock);
+	/* ipoib_ud_qp_event() may be using the interface. */
+	synchronize_rcu();
+}
+
+/* Try to destroy a lost QP, and free what belongs to it. */
+static bool ipoib_lost_end(struct ipoib_txq *txq)
+{
+	struct ipoib_attachment *at, *next;
+
+	list_for_each_entry_safe(at, next, &txq->lost_groups, entry)
+		if (!ib_detach_mcast(txq->qp.ib, &at->mgid,
+				     be16_to_cpu(at->mlid)))
+			ipoib_attachment_free(at);
+	if (!list_empty(&txq->lost_groups) || ipoib_drain_destroy_qp(&txq->qp))
+		return false;
+	ipoib_cq_put(txq->qp.ch, &txq->cqs);
+	list_del(&txq->lost);
+	if (txq->lost_rxq) {
+		ipoib_rxq_free(txq->lost_rxq);
+		kfree(txq->lost_rxq);
+	}
+	ipoib_txq_release(txq);
+	return true;
+}
+
+/* Try that with all of them; true if there are none any more. */
+static bool ipoib_lost_end_all(struct ipoib_port *port)
+{
+	struct ipoib_txq *txq, *next;
+	LIST_HEAD(list);
+	bool none;
+
+	mutex_lock(&port->lock);
+	list_splice_init(&port->lost, &list);
+	mutex_unlock(&port->lock);
+	/* To destroy a QP takes the lock. */
+	list_for_each_entry_safe(txq, next, &list, lost)
+		ipoib_lost_end(txq);
+	mutex_lock(&port->lock);
+	list_splice(&list, &port->lost);
+	none = list_empty(&port->lost);
+	mutex_unlock(&port->lock);
+	return none;
+}
+
+static void ipoib_lost_work(struct work_struct *work)
+{
+	struct ipoib_port *port =
+		container_of(work, struct ipoib_port, lost_work.work);
+	unsigned int noio = memalloc_noio_save();
+
+	if (!ipoib_lost_end_all(port))
+		queue_delayed_work(ipoib_wq, &port->lost_work,
+				   IPOIB_DETACH_AGAIN);
+	memalloc_noio_restore(noio);
+}
+
+/**
+ * ipoib_lost_init - no QP of a port is lost yet
+ * @port: new port
+ */
+void ipoib_lost_init(struct ipoib_port *port)
+{
+	INIT_LIST_HEAD(&port->lost);
+	INIT_DELAYED_WORK(&port->lost_work, ipoib_lost_work);
+}
+
+/**
+ * ipoib_lost_exit - the port goes: destroy its lost QPs
+ * @port: port without interfaces, its NAPI disabled
+ *
+ * Context: process; waits for a second at most.
+ * Return: false if there are some: then what they use has to stay for good
+ */
+bool ipoib_lost_exit(struct ipoib_port *port)
+{
+	unsigned long begun = jiffies;
+	bool none;
+
+	cancel_delayed_work_sync(&port->lost_work);
+	do
+		none = ipoib_lost_end_all(port);
+	while (!none && ipoib_drain_pause(port, begun));
+	if (!none)
+		dev_warn(&port->ca->dev,
+			 "port %u: QPs can't be destroyed: memory is lost\n",
+			 port->num);
+	return none;
+}
