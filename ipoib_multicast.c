@@ -238,9 +238,7 @@ static int ipoib_mcast_answer(int status, struct ib_sa_multicast *sa)
 	if (!status) {
 		group->sa = sa;
 		group->rec = sa->rec;
-		group->failures = 0;
-		group->error = 0;
-		group->unusable = false;
+		/* Failures count until it can be used: ipoib_mcast_usable(). */
 		group->unsent = 0;
 		ipoib_mcast_move(group, IPOIB_MCAST_JOINED, 0);
 		ipoib_mcast_todo(group, &m->answered);
@@ -402,6 +400,44 @@ static int ipoib_mcast_set_link(struct ipoib_dev *dev,
 				     be32_to_cpu(rec->qkey));
 }
 
+/* It is attached, and has a handle; returns the old one. */
+static struct ipoib_ah *ipoib_mcast_usable(struct ipoib_mcast *group,
+					   struct ipoib_ah *ah)
+{
+	struct ipoib_mcasts *m = group->dev->mcast;
+	struct ipoib_ah *old;
+
+	lockdep_assert_held(&m->lock);
+	old = rcu_replace_pointer(group->ah, ah, lockdep_is_held(&m->lock));
+	group->failures = 0;
+	group->error = 0;
+	group->unusable = false;
+	group->fallback = false;
+	/* The membership may have been lost meanwhile. */
+	if (group->state == IPOIB_MCAST_JOINED)
+		ipoib_mcast_move(group, IPOIB_MCAST_MEMBER, 0);
+	/* The link is known: the other groups can be joined. */
+	if (ipoib_mcast_is_broadcast(group)) {
+		m->scan = true;
+		m->fall_back = true;
+	}
+	return old;
+}
+
+/*
+ * It was joined and can't be used: leave it, try again later.  Logged once for
+ * each series of attempts; ipoib_why.c says it of the broadcast group.
+ */
+static void ipoib_mcast_unusable(struct ipoib_mcast *group, int error,
+				 bool again)
+{
+	if (!again && !ipoib_mcast_is_broadcast(group))
+		net_ratelimited_function(netdev_warn, group->dev->ndev,
+					 "can't use group %pI6: %pe\n",
+					 group->mgid.raw, ERR_PTR(error));
+	ipoib_mcast_leave(group);
+}
+
 /* Join succeeded: attach, create a handle, send the packets that waited. */
 static void ipoib_mcast_finish(struct ipoib_mcast *group)
 {
@@ -410,6 +446,7 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 	struct ipoib_ah *ah, *old = NULL;
 	struct sk_buff_head send;
 	struct sk_buff *skb;
+	bool again;
 	int ret = 0;
 
 	__skb_queue_head_init(&send);
@@ -422,29 +459,17 @@ static void ipoib_mcast_finish(struct ipoib_mcast *group)
 
 	ah = ret ? ERR_PTR(ret) : ipoib_mcast_make_ah(group);
 	spin_lock_bh(&m->lock);
+	again = group->unusable;
 	if (IS_ERR(ah)) {
 		ipoib_mcast_backoff(group, PTR_ERR(ah), true);
 	} else {
-		old = rcu_replace_pointer(group->ah, ah,
-					  lockdep_is_held(&m->lock));
-		group->fallback = false;
+		old = ipoib_mcast_usable(group, ah);
 		skb_queue_splice_tail_init(&group->waiting, &send);
-		/* The membership may have been lost meanwhile. */
-		if (group->state == IPOIB_MCAST_JOINED)
-			ipoib_mcast_move(group, IPOIB_MCAST_MEMBER, 0);
-		/* The link is known: the other groups can be joined. */
-		if (ipoib_mcast_is_broadcast(group)) {
-			m->scan = true;
-			m->fall_back = true;
-		}
 	}
 	spin_unlock_bh(&m->lock);
 
 	if (IS_ERR(ah)) {
-		if (!ipoib_mcast_is_broadcast(group))
-			netdev_warn_once(dev->ndev, "can't use group %pI6: %pe\n",
-					 group->mgid.raw, ah);
-		ipoib_mcast_leave(group);
+		ipoib_mcast_unusable(group, PTR_ERR(ah), again);
 		return;
 	}
 	ipoib_ah_retire(dev->port, old);

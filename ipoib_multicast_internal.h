@@ -60,8 +60,8 @@
  * @used: jiffies of the last packet of a send-only group
  * @created: jiffies
  * @retry: jiffies before which no join is tried
- * @failures: failed joins in a row
- * @error: how the last join failed, 0 once one has succeeded
+ * @failures: joins in a row that failed, or gave a group that can't be used
+ * @error: how the last one failed, 0 once the group can be used
  * @unusable: @error is not the join's but that of using the group
  * @unsent: joins in a row that ib_sa had no address of the SM for
  * @rcu: frees it

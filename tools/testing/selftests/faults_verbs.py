@@ -14,7 +14,7 @@ from lib import (Flood, defer, ends, ends_with, expect_report, hca, ifaces, ip, 
                  tcp_transfer, timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
-from lib.traffic import SO_SNDBUFFORCE
+from lib.traffic import SO_SNDBUFFORCE, udp_send
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 170}
 VERBS_ONLY = "the driver's own verbs fail"
@@ -271,6 +271,27 @@ def test_attach():
     pair.a.up()
     wait_until(lambda: left(pair.a.port, "attach") == 0, 20, "attachments")
     fault.exec()
+    works(pair)
+
+
+@timeout(120)
+def test_attach_back_off():
+    """Joining a group that can't be used is tried less and less often."""
+    pair = ends()
+    group = "239.15.0.3"
+    place = kmsg_tail()
+    fault = refuse(pair.b.port, "attach", 1 << 20)
+    begin = now()
+    with mcast_receiver(pair.b, group) as sink:
+        # After one, two, four and eight seconds, each a little more
+        wait_until(lambda: left(pair.b.port, "attach") <= (1 << 20) - 5, 60,
+                   "five attempts")
+        ksft_ge(now() - begin, 14, "seconds")
+        ksft_eq(len(kmsg_since(place, "can't use group")), 1, "warnings")
+        fault.exec()
+        with mcast_sender(pair.a, group) as sock:
+            wait_until(lambda: udp_send(sock, (group, sink.port), 1, 100) and
+                       sink.drain(), 40, "a datagram", interval=0.2)
     works(pair)
 
 
