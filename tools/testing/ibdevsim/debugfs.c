@@ -340,6 +340,7 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(map_skip, atomic),
 	IBDS_FAULT(attach_error, atomic),
 	IBDS_FAULT(detach_error, atomic),
+	IBDS_FAULT(pkey_error, atomic),
 	IBDS_FAULT(netdev_refuse, u32),
 	IBDS_FAULT(netdev_init_error, atomic),
 	IBDS_FAULT(ah_delay_us, u32),

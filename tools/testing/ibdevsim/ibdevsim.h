@@ -335,6 +335,7 @@ struct ibds_counters {
  * @map_skip: number of those to succeed before @map_error applies
  * @attach_error: number of ib_attach_mcast calls yet to fail with -ENOMEM
  * @detach_error: number of ib_detach_mcast calls yet to fail with -ENOMEM
+ * @pkey_error: number of ib_query_pkey calls yet to fail with -EIO
  * @netdev_refuse: errno with which accelerated interfaces are refused, 0: not
  * @netdev_init_error: number of accelerated interfaces yet to fail with -ENOMEM
  *	when they are set up
@@ -374,6 +375,7 @@ struct ibds_faults {
 	atomic_t map_skip;
 	atomic_t attach_error;
 	atomic_t detach_error;
+	atomic_t pkey_error;
 	u32 netdev_refuse;
 	atomic_t netdev_init_error;
 	u32 ah_delay_us;

@@ -185,6 +185,7 @@ static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
 			   u16 *pkey)
 {
 	struct ibds_dev *dev = to_ibds_dev(ibdev);
+	struct ibds_port *port = &dev->port[port_num - 1];
 	int err;
 
 	if (index >= dev->caps.pkeys)
@@ -192,7 +193,9 @@ static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
 	err = ibds_call(ibdev, IBDS_CALL_QUERY_PKEY);
 	if (err)
 		return err;
-	*pkey = READ_ONCE(dev->port[port_num - 1].pkeys[index]);
+	if (atomic_dec_if_positive(&port->faults.pkey_error) >= 0)
+		return -EIO;
+	*pkey = READ_ONCE(port->pkeys[index]);
 	return 0;
 }
 

@@ -23,9 +23,10 @@ SM_START = "/run/sm-start"
 FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
           "rc_send_error", "recv_post_error", "send_post_error", "create_error",
           "create_skip", "modify_error", "modify_skip", "map_error",
-          "map_skip", "attach_error", "detach_error", "ah_delay_us",
-          "create_delay_ms", "destroy_delay_ms", "reset_delay_ms", "wedged", "wedged_special",
-          "wedged_rings", "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
+          "map_skip", "attach_error", "detach_error", "pkey_error",
+          "ah_delay_us", "create_delay_ms", "destroy_delay_ms",
+          "reset_delay_ms", "wedged", "wedged_special", "wedged_rings",
+          "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
           "doorbell_ns", "irq_ns", "lose_events")
 # Verbs whose calls are recorded, but cannot be made to fail
 ONLY_RECORDED = ("get_link_layer", "get_dev_fw_str", "process_mad", "poll_cq",
