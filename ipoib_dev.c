@@ -531,21 +531,36 @@ static bool ipoib_dev_pkey_replaced(struct ipoib_dev *dev, u16 *pkey)
 	return ipoib_pkey_valid(*pkey) && *pkey != dev->pkey;
 }
 
+/*
+ * The index of its P_Key in the port's table, -ENOENT if it is not there, or
+ * another error: nothing is known then, and it is read again later.
+ */
+static int ipoib_dev_pkey_index(struct ipoib_dev *dev)
+{
+	u16 index;
+	int ret;
+
+	ret = ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index);
+	if (!ret)
+		return index;
+	if (ret != -ENOENT)
+		ipoib_dev_try_again(dev, IPOIB_EV_PKEY);
+	return ret;
+}
+
 /* Is its P_Key gone, or at another index of the port's table? */
 static bool ipoib_dev_pkey_moved(struct ipoib_dev *dev)
 {
-	u16 index;
+	int index = ipoib_dev_pkey_index(dev);
 
-	return ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey, &index) ||
-	       index != dev->pkey_index;
+	return index == -ENOENT || (index >= 0 && index != dev->pkey_index);
 }
 
 /* The P_Key table changed. */
 static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 {
-	struct ipoib_port *port = dev->port;
-	u16 pkey, index;
 	bool replaced;
+	u16 pkey;
 
 	replaced = ipoib_dev_pkey_replaced(dev, &pkey);
 	if (replaced || ipoib_dev_pkey_moved(dev))
@@ -561,8 +576,7 @@ static void ipoib_dev_pkey_changed(struct ipoib_dev *dev)
 		ipoib_mcast_rejoin(dev, false);
 	/* A broken one is restarted by its own retry. */
 	if (dev->state == IPOIB_DEV_STARTING ||
-	    (dev->state == IPOIB_DEV_NO_PKEY &&
-	     !ib_find_pkey(port->ca, port->num, dev->pkey, &index)))
+	    (dev->state == IPOIB_DEV_NO_PKEY && ipoib_dev_pkey_index(dev) >= 0))
 		ipoib_dev_start(dev);
 }
 

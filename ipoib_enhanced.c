@@ -250,9 +250,10 @@ static int ipoib_enhanced_start_locked(struct ipoib_dev *dev)
 	int ret;
 
 	lockdep_assert_held(&e->lock);
-	if (ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey,
-			 &dev->pkey_index))
-		return -ENOENT;
+	ret = ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey,
+			   &dev->pkey_index);
+	if (ret)
+		return ret;
 	/* It takes effect when the interface is opened. */
 	if (rn->set_id)
 		rn->set_id(ndev, dev->pkey_index);

@@ -440,7 +440,7 @@ static int ipoib_ud_start_locked(struct ipoib_dev *dev)
 	ret = ib_find_pkey(dev->port->ca, dev->port->num, dev->pkey,
 			   &dev->pkey_index);
 	if (ret)
-		return -ENOENT;
+		return ret;
 	for (i = 0; i < dev->num_txqs;) {
 		ret = ipoib_txq_start(dev->txqs[i++]);
 		if (ret)

@@ -251,6 +251,24 @@ def test_pkey_comes_later():
 
 
 @timeout(120)
+def test_pkey_not_read():
+    """A P_Key table that can't be read is not one without the P_Key."""
+    pair = ends()
+    for number in (1, 3):
+        pair.a.set("down")
+        fault = refuse(pair.a.port, "pkey", number)
+        pair.a.up()
+        wait_until(lambda: left(pair.a.port, "pkey") == 0, 20, "refusals")
+        fault.exec()
+        pair.ready()
+    fault = refuse(pair.a.port, "pkey", 3)
+    pair.a.port.hca.set("qp_error", f"{pair.a.qpn():#x}")
+    wait_until(lambda: left(pair.a.port, "pkey") == 0, 20, "refusals")
+    fault.exec()
+    works(pair)
+
+
+@timeout(120)
 def test_marker():
     """The QP does not take the marker of its end: closing goes on."""
     pair = ends()
