@@ -155,6 +155,9 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 		return false;
 	}
 	dev->port_up = active;
+	/* Not every event comes while the port can be read. */
+	if (dev->lid && dev->lid != attr.lid)
+		WRITE_ONCE(dev->announce, true);
 	WRITE_ONCE(dev->lid, attr.lid);
 	if (rdma_query_gid(port->ca, port->num, 0, &gid))
 		return false;
@@ -257,6 +260,9 @@ static void ipoib_dev_sync_broadcast(struct ipoib_dev *dev)
  * ipoib_dev_sync_addr - bring an interface's address in line with its GID and QP
  * @dev: interface that is registered
  *
+ * Peers are told of a new one once the carrier is on, whatever has changed it:
+ * a QP that could not be reset, for instance, was replaced.
+ *
  * Context: rtnl.
  */
 void ipoib_dev_sync_addr(struct ipoib_dev *dev)
@@ -269,6 +275,7 @@ void ipoib_dev_sync_addr(struct ipoib_dev *dev)
 	if (!memcmp(addr, ndev->dev_addr, INFINIBAND_ALEN))
 		return;
 	dev_addr_mod(ndev, 0, addr, INFINIBAND_ALEN);
+	WRITE_ONCE(dev->announce, true);
 	call_netdevice_notifiers(NETDEV_CHANGEADDR, ndev);
 }
 
@@ -639,6 +646,9 @@ void ipoib_dev_refresh(struct ipoib_dev *dev)
 
 static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 {
+	/* Kept until it can be done, with the port or the interface up. */
+	if (rejoin && ipoib_dev_is_open(dev))
+		WRITE_ONCE(dev->announce, true);
 	ipoib_dev_refresh(dev);
 	if (!dev->port_up) {
 		ipoib_dev_carrier_off(dev);
@@ -648,8 +658,6 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 	}
 	if (!dev->port_up || !ipoib_dev_is_up(dev))
 		return;
-	if (rejoin)
-		WRITE_ONCE(dev->announce, true);
 	ipoib_mcast_rejoin(dev, false);
 	ipoib_dev_queue_link_work(dev);
 }

@@ -7,9 +7,9 @@ What was begun is taken back, and when HCA and SA work again all does.
 import os
 import socket
 
-from lib import (Flood, defer, ends, ends_with, expect_report, hca, ifaces, ip, ksft_eq,
-                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr, kmsg_since,
-                 kmsg_tail, load_module, loaded, mcast_flow, mcast_receiver,
+from lib import (Flood, defer, ends, ends_with, expect_report, hca, hold, ifaces, ip,
+                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr,
+                 kmsg_since, kmsg_tail, load_module, loaded, mcast_flow, mcast_receiver,
                  mcast_sender, neigh_flush, now, ping, ping_ok, port, read, slow,
                  tcp_transfer, timeout, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
@@ -143,6 +143,30 @@ def test_close():
         neigh_flush(end)
     works(pair)
     ksft_ne(pair.a.qpn(), before, "number of the QP")
+
+
+@timeout(120)
+def test_new_number_announced():
+    """Peers hear of the number of a QP that took the place of another."""
+    pair = ends()
+    ping_ok(pair.a.ns, pair.b.v4)
+    before = pair.a.qpn()
+    fault = refuse(pair.a.port, "modify", pair.a.queues() + 1)
+    pair.a.set("down")
+    fault.exec()
+    # The stack ignores a second address that comes within a second.
+    hold(slow(1.5))
+    pair.a.up()
+    pair.a.wait_carrier()
+    wait_until(lambda: pair.a.qpn() != before, 10, "another address")
+
+    def known():
+        shown = ip(["neigh", "show", pair.a.v4, "dev", pair.b.ifname],
+                   ns=pair.b.ns).stdout
+        return pair.a.address().hex(":") in shown
+
+    wait_until(known, 5, "the new address at the peer")
+    works(pair)
 
 
 @timeout(120)
