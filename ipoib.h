@@ -85,6 +85,7 @@ extern unsigned int ipoib_recvq_size;
  * @again: events that could not be handled and are to be retried (@lock)
  * @again_at: when to retry them, in jiffies (@lock)
  * @failures: retries scheduled in a row (@lock)
+ * @restarted: when the QPs were last restarted, in jiffies (@lock)
  * @link_work: does what needs rtnl: MTU, address, carrier on
  * @registered: @link_work may hold a reference on @ndev (@lock)
  * @link_due: @link_work is to be queued once @registered is set (@lock)
@@ -136,6 +137,7 @@ struct ipoib_dev {
 	unsigned long again;
 	unsigned long again_at;
 	u32 failures;
+	unsigned long restarted;
 	struct work_struct link_work;
 	bool registered;
 	bool link_due;

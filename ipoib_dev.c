@@ -37,6 +37,9 @@
 #include "ipoib_tx.h"
 #include "ipoib_why.h"
 
+/* Least time between two restarts: a QP may fail again at once. */
+#define IPOIB_RESTART_PAUSE	HZ
+
 /* ---- states ------------------------------------------------------------- */
 
 /* Names of the states, and bits of those that may follow */
@@ -120,6 +123,17 @@ static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
 		dev->again_at = jiffies +
 				ipoib_delay_spread(delay, get_random_u32());
 	}
+	dev->again |= BIT(ev);
+	ipoib_dev_schedule(dev);
+}
+
+/* Schedule an event that is not to be handled before a given time. */
+static void ipoib_dev_put_off(struct ipoib_dev *dev, enum ipoib_event ev,
+			      unsigned long at)
+{
+	lockdep_assert_held(&dev->lock);
+	if (!dev->again || time_before(at, dev->again_at))
+		dev->again_at = at;
 	dev->again |= BIT(ev);
 	ipoib_dev_schedule(dev);
 }
@@ -378,6 +392,8 @@ static int ipoib_dev_start_qps(struct ipoib_dev *dev)
 static void ipoib_dev_move_up(struct ipoib_dev *dev)
 {
 	ipoib_dev_move(dev, IPOIB_DEV_UP);
+	/* Whatever QPs these are about, they work now. */
+	dev->again &= ~(BIT(IPOIB_EV_RESTART) | BIT(IPOIB_EV_SQ_ERROR));
 	netif_tx_wake_all_queues(dev->ndev);
 }
 
@@ -662,9 +678,13 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 	ipoib_dev_queue_link_work(dev);
 }
 
-/* A QP failed: move it back to RTS if that is enough, else restart all QPs. */
+/*
+ * A QP failed: move it back to RTS if that is enough, else restart all QPs, but
+ * not without a pause.
+ */
 static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 {
+	unsigned long next = dev->restarted + IPOIB_RESTART_PAUSE;
 	int ret;
 
 	if (!ipoib_dev_is_up(dev))
@@ -672,6 +692,12 @@ static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 	ret = restart ? -EIO : dev->engine->repair(dev);
 	if (!ret)
 		return;
+	if (time_in_range(jiffies, dev->restarted, next - 1)) {
+		ipoib_dev_put_off(dev, restart ? IPOIB_EV_RESTART :
+						 IPOIB_EV_SQ_ERROR, next);
+		return;
+	}
+	dev->restarted = jiffies;
 	if (!dev->engine->restart) {
 		ipoib_dev_take_down(dev);
 		ipoib_dev_start(dev);
@@ -804,6 +830,7 @@ void ipoib_dev_show(struct seq_file *m, struct ipoib_dev *dev)
 void ipoib_dev_init(struct ipoib_dev *dev)
 {
 	mutex_init(&dev->lock);
+	dev->restarted = jiffies - IPOIB_RESTART_PAUSE;
 	INIT_DELAYED_WORK(&dev->work, ipoib_dev_work);
 	INIT_WORK(&dev->link_work, ipoib_dev_link_work);
 }

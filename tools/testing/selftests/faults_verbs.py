@@ -183,6 +183,20 @@ def test_restart():
 
 
 @timeout(120)
+def test_restarts_pause():
+    """A QP that fails again at once is restarted once a second."""
+    pair = ends()
+    before, begin = ethtool_stat(pair.a, "qp_restarts"), now()
+    while now() - begin < 4:
+        pair.a.port.hca.break_qp(pair.a.qpn())
+        hold(0.05)
+    done = ethtool_stat(pair.a, "qp_restarts") - before
+    ksft_le(done, now() - begin + 1, "restarts")
+    ksft_ge(done, 2, "restarts")
+    works(pair)
+
+
+@timeout(120)
 def test_restart_fails():
     """A restart that fails half way is followed by another."""
     pair = ends()
