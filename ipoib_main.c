@@ -351,7 +351,9 @@ static struct net_device *ipoib_port_match(struct ipoib_port *port, u16 pkey,
 	mutex_lock(&port->lock);
 	rcu_read_lock();
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		if (dev->pkey != ipoib_pkey_full(pkey) ||
+		/* Only registered ones are waited for when they are freed. */
+		if (dev->ndev->reg_state != NETREG_REGISTERED ||
+		    dev->pkey != ipoib_pkey_full(pkey) ||
 		    (gid && memcmp(gid, &dev->local_gid, sizeof(*gid))))
 			continue;
 		any = any ?: dev->ndev;
