@@ -512,21 +512,21 @@ void ipoib_port_set_recvq(struct ipoib_port *port, u32 size)
 	mutex_unlock(&port->lock);
 }
 
+/* All of them, even if the HCA refuses one; its first error. */
 static int ipoib_port_moderate(struct ipoib_port *port)
 {
 	struct ipoib_cq *cq;
-	int ret;
+	int ret, first = 0;
 	u32 i;
 
 	for (i = 0; i < port->num_channels; i++) {
 		list_for_each_entry(cq, &port->channels[i]->rx_cqs.list,
 				    entry) {
 			ret = ipoib_cq_moderate(port->channels[i], cq);
-			if (ret)
-				return ret;
+			first = first ?: ret;
 		}
 	}
-	return 0;
+	return first;
 }
 
 /**
@@ -591,8 +591,9 @@ static void ipoib_channel_silence(struct ipoib_channel *ch)
 {
 	/* The last poll may have started it after napi_disable() returned. */
 	hrtimer_cancel(&ch->hold_timer);
-	cancel_delayed_work_sync(&ch->cq_work);
+	/* This one may queue the other. */
 	cancel_work_sync(&ch->dim.work);
+	cancel_delayed_work_sync(&ch->cq_work);
 }
 
 static void ipoib_channel_destroy(struct ipoib_channel *ch)

@@ -59,7 +59,8 @@ struct ipoib_adapt {
  * @rx_turn: number of CQs that the next poll skips at first, since the last one
  *	used up its budget on them (NAPI)
  * @vector: completion vector
- * @cq_work: destroys CQs that no QP uses any more
+ * @cq_work: destroys CQs that no QP uses any more, and moderates those again
+ *	that the HCA refused to
  * @napi: serves all CQs
  * @rxq: buffers of the SRQ; rxq.srq is NULL if the HCA has none for UD
  * @dirty: receive queues with slots to refill

@@ -87,12 +87,26 @@ bool ipoib_ca_moderates(const struct ib_device *ca)
 	return ca->ops.modify_cq;
 }
 
+/* What it was told last holds until it takes something: try again later. */
+static int ipoib_cq_refused(struct ipoib_channel *ch, struct ipoib_cq *cq,
+			    int error)
+{
+	if (!cq->refused)
+		dev_warn_ratelimited(&ch->port->ca->dev,
+				     "port %u: CQ can't be moderated: %pe\n",
+				     ch->port->num, ERR_PTR(error));
+	queue_delayed_work(ipoib_wq, &ch->cq_work,
+			   ipoib_dev_delay(cq->refused++));
+	return error;
+}
+
 /* If the HCA can't do it, the channel waits before it requests interrupts. */
 int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 {
 	const struct ipoib_port *port = ch->port;
 	u16 frames = port->rx_frames;
 	u16 usecs = port->rx_usecs;
+	int ret;
 
 	if (port->rx_adaptive) {
 		u8 ix = READ_ONCE(ch->dim.profile_ix);
@@ -107,7 +121,11 @@ int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 	if (!frames && !usecs && !cq->moderated)
 		return 0;
 	cq->moderated = true;
-	return rdma_set_cq_moderation(cq->ib, frames, usecs);
+	ret = rdma_set_cq_moderation(cq->ib, frames, usecs);
+	if (ret)
+		return ipoib_cq_refused(ch, cq, ret);
+	cq->refused = 0;
+	return 0;
 }
 
 /* Find or create a CQ with room for @need completions beyond @base. */
@@ -247,10 +265,24 @@ static bool ipoib_cq_destroy_idle(struct ipoib_channel *ch,
 	return true;
 }
 
+/* Moderate those again that the HCA refused to. */
+static void ipoib_cq_moderate_again(struct ipoib_channel *ch)
+{
+	struct ipoib_cq *cq;
+
+	mutex_lock(&ch->port->lock);
+	list_for_each_entry(cq, &ch->rx_cqs.list, entry)
+		if (cq->refused)
+			ipoib_cq_moderate(ch, cq);
+	mutex_unlock(&ch->port->lock);
+}
+
 void ipoib_cq_work(struct work_struct *work)
 {
 	struct ipoib_channel *ch =
 		container_of(work, struct ipoib_channel, cq_work.work);
+
+	ipoib_cq_moderate_again(ch);
 
 	while (ipoib_cq_destroy_idle(ch, &ch->rx_cqs) ||
 	       ipoib_cq_destroy_idle(ch, &ch->tx_cqs))

@@ -20,6 +20,7 @@ struct work_struct;
  * @behind: completions that may still precede the barrier (NAPI)
  * @armed: an interrupt was requested since the last poll; send CQs only
  * @moderated: moderation was set; receive CQs only
+ * @refused: times in a row that the HCA refused to moderate it (port lock)
  */
 struct ipoib_cq {
 	struct ib_cq *ib;
@@ -29,6 +30,7 @@ struct ipoib_cq {
 	s32 behind;
 	bool armed;
 	bool moderated;
+	u32 refused;
 };
 
 /* Packets in flight at which a completion interrupt is requested */
