@@ -91,6 +91,7 @@ extern unsigned int ipoib_recvq_size;
  * @link_due: @link_work is to be queued once @registered is set (@lock)
  * @announce: tell peers our address once the carrier is on
  * @setting_mtu: the driver changes the MTU, not the administrator (rtnl)
+ * @mtu_failures: times in a row that it could not be changed (rtnl)
  * @guid: the port's GUID that the administrator chose; 0: the first one
  * @local_gid: GID in use, as last read from the port (paths' lock to write)
  * @mcast_mtu: IP MTU of the broadcast group
@@ -143,6 +144,7 @@ struct ipoib_dev {
 	bool link_due;
 	bool announce;
 	bool setting_mtu;
+	u32 mtu_failures;
 	__be64 guid;
 	union ib_gid local_gid;
 	u32 mcast_mtu;

@@ -138,6 +138,17 @@ static void ipoib_dev_put_off(struct ipoib_dev *dev, enum ipoib_event ev,
 	ipoib_dev_schedule(dev);
 }
 
+/* Have link_work try again what failed @failures times before this. */
+static void ipoib_dev_link_again(struct ipoib_dev *dev, u32 failures)
+{
+	unsigned long delay = ipoib_dev_delay(failures);
+
+	mutex_lock(&dev->lock);
+	ipoib_dev_put_off(dev, IPOIB_EV_LINK, jiffies +
+			  ipoib_delay_spread(delay, get_random_u32()));
+	mutex_unlock(&dev->lock);
+}
+
 /* Events whose retry is due; they are taken off the list. */
 static unsigned long ipoib_dev_take_again(struct ipoib_dev *dev)
 {
@@ -301,14 +312,14 @@ static void ipoib_dev_sync_mtu(struct ipoib_dev *dev, u32 mtu)
 	dev->setting_mtu = true;
 	ret = dev_set_mtu(dev->ndev, mtu);
 	dev->setting_mtu = false;
-	if (!ret)
+	if (!ret) {
+		dev->mtu_failures = 0;
 		return;
+	}
 	net_ratelimited_function(netdev_warn, dev->ndev,
 				 "can't set the MTU to %u: %pe\n", mtu,
 				 ERR_PTR(ret));
-	mutex_lock(&dev->lock);
-	ipoib_dev_try_again(dev, IPOIB_EV_LINK);
-	mutex_unlock(&dev->lock);
+	ipoib_dev_link_again(dev, dev->mtu_failures++);
 }
 
 /**
