@@ -348,6 +348,29 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 		__netdev_notify_peers(ndev);
 }
 
+/**
+ * ipoib_dev_open_later - a child could not be opened with its parent
+ * @dev: child; it is tried again until its parent is closed
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_open_later(struct ipoib_dev *dev)
+{
+	ASSERT_RTNL();
+	dev->open_due = true;
+	ipoib_dev_link_again(dev, dev->open_failures++);
+}
+
+/* Likewise, after a while. */
+static void ipoib_dev_open_again(struct ipoib_dev *dev)
+{
+	ASSERT_RTNL();
+	if (!dev->open_due || !netif_running(dev->port->parent))
+		return;
+	if (!netif_running(dev->ndev) && dev_open(dev->ndev, NULL))
+		ipoib_dev_open_later(dev);
+}
+
 /* ---- up and down -------------------------------------------------------- */
 
 /**
@@ -813,6 +836,7 @@ static void ipoib_dev_link_work(struct work_struct *work)
 
 	rtnl_lock();
 	if (ndev->reg_state == NETREG_REGISTERED) {
+		ipoib_dev_open_again(dev);
 		ipoib_dev_handle_deferred(dev);
 		ipoib_dev_sync_link(dev);
 	}

@@ -310,11 +310,14 @@ static void ipoib_children_open(struct ipoib_port *port)
 	struct ipoib_dev *dev;
 
 	ASSERT_RTNL();
-	list_for_each_entry(dev, &port->devs, port_entry)
-		if (ipoib_is_child(dev) && dev_open(dev->ndev, NULL))
-			net_ratelimited_function(netdev_warn, dev->ndev,
-						 "can't be opened with %s\n",
-						 port->parent->name);
+	list_for_each_entry(dev, &port->devs, port_entry) {
+		if (!ipoib_is_child(dev) || !dev_open(dev->ndev, NULL))
+			continue;
+		net_ratelimited_function(netdev_warn, dev->ndev,
+					 "can't be opened with %s, trying again\n",
+					 port->parent->name);
+		ipoib_dev_open_later(dev);
+	}
 }
 
 /*
@@ -329,6 +332,8 @@ static void ipoib_children_close(struct ipoib_port *port)
 	ASSERT_RTNL();
 	/* One that is no longer running is already being closed. */
 	list_for_each_entry(dev, &port->devs, port_entry) {
+		dev->open_due = false;
+		dev->open_failures = 0;
 		if (!ipoib_is_child(dev) || !netif_running(dev->ndev))
 			continue;
 		if (netdev_need_ops_lock(dev->ndev)) {
@@ -347,6 +352,10 @@ static int ipoib_open(struct net_device *ndev)
 	int ret;
 
 	ret = ipoib_dev_open(dev);
+	if (!ret) {
+		dev->open_due = false;
+		dev->open_failures = 0;
+	}
 	if (!ret && !ipoib_is_child(dev))
 		ipoib_children_open(dev->port);
 	return ret;
