@@ -235,9 +235,39 @@ void ipoib_port_use_len(struct ipoib_port *port, u32 len)
 	mutex_unlock(&port->lock);
 }
 
+/**
+ * ipoib_port_create_srq - create an SRQ, whose lack would last
+ * @port: port
+ * @attr: attributes
+ *
+ * Going without is decided once, for as long as the port is used in this way: so
+ * a shortage that passes must not decide it.
+ *
+ * Context: process.
+ * Return: SRQ, or ERR_PTR() if the HCA refuses twice
+ */
+struct ib_srq *ipoib_port_create_srq(struct ipoib_port *port,
+				     struct ib_srq_init_attr *attr)
+{
+	struct ib_srq *srq = ib_create_srq(port->pd, attr);
+
+	return IS_ERR(srq) ? ib_create_srq(port->pd, attr) : srq;
+}
+
+/* Interfaces have queues of their own, which can't be resized. */
+static void ipoib_port_without_srq(struct ipoib_port *port, int error)
+{
+	dev_info(&port->ca->dev,
+		 "port %u: no shared receive queue for datagrams: %pe\n",
+		 port->num, ERR_PTR(error));
+	port->no_srq = true;
+	port->rx_pending = port->recvq_size;
+	port->srq_size = port->recvq_size;
+}
+
 /*
- * Create an SRQ for datagrams.  A failure is an error only if the first channel
- * has one; else the channel goes without.
+ * Create an SRQ for datagrams.  If the first channel, which is the first to be
+ * used, gets none, the port goes without; for others a failure is an error.
  */
 static int ipoib_channel_srq(struct ipoib_channel *ch)
 {
@@ -250,12 +280,18 @@ static int ipoib_channel_srq(struct ipoib_channel *ch)
 	};
 	struct ib_srq *srq;
 
-	if (ch->port->no_srq || ca->attrs.max_srq_sge < num_sge)
+	if (ch->port->no_srq)
 		return 0;
-	srq = ib_create_srq(ch->port->pd, &attr);
+	if (ca->attrs.max_srq_sge < num_sge)
+		srq = ERR_PTR(-EOPNOTSUPP);
+	else
+		srq = ipoib_port_create_srq(ch->port, &attr);
+	if (IS_ERR(srq) && ch->index)
+		return PTR_ERR(srq);
 	if (IS_ERR(srq))
-		return ch->port->channels[0]->rxq.srq ? PTR_ERR(srq) : 0;
-	ch->rxq.srq = srq;
+		ipoib_port_without_srq(ch->port, PTR_ERR(srq));
+	else
+		ch->rxq.srq = srq;
 	return 0;
 }
 
@@ -306,18 +342,19 @@ err_pools:
 /**
  * ipoib_channel_drop_srq - the first QP could not be created with the SRQ
  * @ch: channel
+ * @error: why, if there is an SRQ
  *
  * Then no other can be, and the SRQ is not needed.  Later QPs fail for other
  * reasons.
  *
  * Return: true if there is no SRQ, dropped just now or not there before
  */
-bool ipoib_channel_drop_srq(struct ipoib_channel *ch)
+bool ipoib_channel_drop_srq(struct ipoib_channel *ch, int error)
 {
 	if (ch->rxq.srq && list_empty(&ch->port->devs)) {
 		ib_destroy_srq(ch->rxq.srq);
 		ch->rxq.srq = NULL;
-		ch->port->no_srq = true;
+		ipoib_port_without_srq(ch->port, error);
 	}
 	return !ch->rxq.srq;
 }

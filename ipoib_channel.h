@@ -138,7 +138,9 @@ const struct ipoib_rx_format *
 ipoib_channel_format(const struct ipoib_channel *ch);
 void ipoib_port_use_len(struct ipoib_port *port, u32 len);
 int ipoib_channel_receive(struct ipoib_channel *ch);
-bool ipoib_channel_drop_srq(struct ipoib_channel *ch);
+struct ib_srq *ipoib_port_create_srq(struct ipoib_port *port,
+				     struct ib_srq_init_attr *attr);
+bool ipoib_channel_drop_srq(struct ipoib_channel *ch, int error);
 struct ipoib_channel *ipoib_channel_attach(struct ipoib_port *port, bool first);
 void ipoib_channel_detach(struct ipoib_channel *ch);
 int ipoib_channel_fill_rxq(struct ipoib_rxq *rxq);

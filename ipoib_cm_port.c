@@ -75,7 +75,7 @@ static int ipoib_cm_rx_srq(struct ipoib_cm_rx *rx)
 	struct ib_srq *srq;
 	int ret;
 
-	srq = ib_create_srq(port->pd, &attr);
+	srq = ipoib_port_create_srq(port, &attr);
 	if (IS_ERR(srq))
 		return PTR_ERR(srq);
 	ret = ipoib_rxq_alloc(&rx->rxq, rx->ch, &rx->format, port->recvq_size,

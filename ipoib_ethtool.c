@@ -369,7 +369,7 @@ static int ipoib_set_ringparam(struct net_device *ndev,
 	}
 	if (ring->rx_pending != port->rx_pending && port->no_srq) {
 		NL_SET_ERR_MSG(extack,
-			       "Only shared receive queues can be resized, and the HCA has none");
+			       "Only shared receive queues can be resized, and the port has none");
 		return -EOPNOTSUPP;
 	}
 	if (ring->rx_pending < IPOIB_QUEUE_MIN) {

@@ -215,11 +215,14 @@ static int ipoib_ud_create_first(struct ipoib_dev *dev,
 	dev->num_txqs = 1;
 	if (ch->rxq.srq)
 		ret = ipoib_txq_create_qp(txq);
+	/* A shortage that passes must not cost the SRQ. */
+	if (ret && ch->rxq.srq)
+		ret = ipoib_txq_create_qp(txq);
 	if (!ret)
 		return 0;
 
 	/* No SRQ, or one that the HCA does not support for UD QPs. */
-	if (!ipoib_channel_drop_srq(ch))
+	if (!ipoib_channel_drop_srq(ch, ret))
 		goto err_free_txq;
 	ret = ipoib_ud_private_rxq(dev);
 	if (ret)

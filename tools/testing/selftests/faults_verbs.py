@@ -64,7 +64,14 @@ def probe(errors, skip):
     return count, unused
 
 
-@timeout(240)
+def refuses_rings(end):
+    """Without an SRQ the receive ring can't be resized, and that is said."""
+    done = end.ethtool("-G rx 128", fail=False)
+    ksft_ne(done.ret, 0, "status")
+    ksft_in("shared receive queues", done.stderr)
+
+
+@timeout(300)
 def test_probe():
     """Each object of an HCA that arrives may not be made: no trace is left."""
     drop_all()
@@ -79,17 +86,23 @@ def test_probe():
     ksft_pr(f"{skip} objects, not necessary: {spared}")
     ksft_eq(count, 2, "interfaces when nothing fails")
     ksft_ge(skip, 6, "objects")
-    # The SRQ, and a QP that uses it with its two CQs: one with buffers of its
-    # own will do, and so will shorter CQs.  What other queues have is a CQ and
-    # a QP.
+    # The SRQ, and a QP that uses it with its two CQs: they are made again at
+    # once.  If that fails, a QP with buffers of its own will do.  What other
+    # queues have is a CQ and a QP.
     more = 2 * (os.cpu_count() - 1)
     ksft_ge(len(spared), 1 + more, "objects that are not necessary")
     ksft_le(len(spared), 4 + more, "objects that are not necessary")
-    shared, objects = [], skip
+    normal, objects = bool(hca(1).data_qps()[0].srq), skip
+    shared = []
     for skip in spared:
         ksft_eq(probe(1, skip), (2, 0))
-        shared.append(bool(hca(1).data_qps()[0].srq))
+        ksft_eq(bool(hca(1).data_qps()[0].srq), normal, f"SRQ, {skip} objects made")
         works(ends())
+        drop_all()
+        if probe(2, skip) == (2, 0):
+            shared.append(bool(hca(1).data_qps()[0].srq))
+            if normal and not shared[-1]:
+                refuses_rings(ends().b)
         drop_all()
         # Without those of other queues there is one less.
         there = 2 if skip >= objects - more else 1
