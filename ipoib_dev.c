@@ -169,7 +169,7 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 	struct ipoib_port *port = dev->port;
 	struct ib_port_attr attr;
 	union ib_gid gid;
-	int active;
+	int active, ret;
 
 	lockdep_assert_held(&dev->lock);
 	active = ipoib_port_active(port, &attr);
@@ -184,8 +184,14 @@ static bool ipoib_dev_read_port(struct ipoib_dev *dev)
 	if (dev->lid && dev->lid != attr.lid)
 		WRITE_ONCE(dev->announce, true);
 	WRITE_ONCE(dev->lid, attr.lid);
-	if (rdma_query_gid(port->ca, port->num, 0, &gid))
+	ret = rdma_query_gid(port->ca, port->num, 0, &gid);
+	if (ret) {
+		net_ratelimited_function(netdev_warn, dev->ndev,
+					 "the GID can't be read: %pe\n",
+					 ERR_PTR(ret));
+		ipoib_dev_try_again(dev, IPOIB_EV_PORT);
 		return false;
+	}
 	if (dev->guid)
 		gid.global.interface_id = dev->guid;
 	return ipoib_neigh_set_gid(dev, &gid);

@@ -68,6 +68,10 @@ static int ipoib_verbs_create(struct ipoib_dev *dev)
 	ret = ipoib_ud_init(dev) ?: ipoib_ud_create(dev);
 	if (ret)
 		return ret;
+	if (dev->num_txqs < dev->max_txqs)
+		net_ratelimited_function(netdev_info, dev->ndev,
+					 "only %u of %u transmit queues\n",
+					 dev->num_txqs, dev->max_txqs);
 	ret = netif_set_real_num_queues(dev->ndev, dev->num_txqs,
 					ipoib_is_child(dev) ?
 					1 : dev->port->num_channels);
