@@ -17,7 +17,7 @@ import slowness
 from common import ROOT as TREE
 from . import failslab
 from .elf import Elf
-from .fabric import fabric
+from .fabric import ONLY_RECORDED, fabric
 from .ksft import CaseTimeout, Failed, Skip, ksft_eq, ksft_pr, undone
 from .netns import ROOT, known
 from .traffic import neigh_flush, ping, tcp_transfer
@@ -26,8 +26,6 @@ from .utils import CmdError, exists, hold, now, read, read_int, slow, wait_until
 UNREACHED = os.path.join(os.path.dirname(__file__), "..", "sites.unreached")
 # Sections that stay, other than those of the start
 CODE = (".text", ".exit.text")
-# The driver that gets an error from these can only ignore it, or the core warns.
-NEVER_FAIL = re.compile(r"(destroy|dealloc|dereg|free|poll)_\w+")
 VERBS = re.compile(
     r"(__)?ib_(alloc_pd|create_\w+|modify_\w+|query_\w+|find_pkey|\w+tach_mcast"
     r"|cm_listen|send_cm_\w+|sa_(join_multicast|path_rec_get))"
@@ -238,7 +236,7 @@ def explore(operation, module):
     operation.undo()
     # Where the fabric itself is looked at, so is what tells of it.
     return sorted({site for site in found if site not in looking and
-                   not NEVER_FAIL.fullmatch(site.name)},
+                   site.name not in ONLY_RECORDED},
                   key=lambda site: (site.offset, site.name))
 
 
