@@ -22,6 +22,7 @@
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <net/netdev_lock.h>
+#include <net/sch_generic.h>
 #include <rdma/ib_cache.h>
 
 #include "ipoib.h"
@@ -39,6 +40,8 @@
 
 /* Least time between two restarts: a QP may fail again at once. */
 #define IPOIB_RESTART_PAUSE	HZ
+/* How long it takes until queues are activated after the carrier */
+#define IPOIB_ANNOUNCE_PAUSE	(HZ / 10)
 
 /* ---- states ------------------------------------------------------------- */
 
@@ -328,6 +331,25 @@ static void ipoib_dev_sync_mtu(struct ipoib_dev *dev, u32 mtu)
 	ipoib_dev_link_again(dev, dev->mtu_failures++);
 }
 
+/*
+ * Tell peers our address, with the carrier on.  The stack activates the queues a
+ * moment after that, and drops what is sent before.
+ */
+static void ipoib_dev_tell_peers(struct ipoib_dev *dev)
+{
+	ASSERT_RTNL();
+	if (!READ_ONCE(dev->announce))
+		return;
+	if (qdisc_tx_is_noop(dev->ndev)) {
+		mutex_lock(&dev->lock);
+		ipoib_dev_put_off(dev, IPOIB_EV_LINK, jiffies +
+				  IPOIB_ANNOUNCE_PAUSE);
+		mutex_unlock(&dev->lock);
+	} else if (xchg(&dev->announce, false)) {
+		__netdev_notify_peers(dev->ndev);
+	}
+}
+
 /**
  * ipoib_dev_sync_link - bring what the stack sees in line with the fabric
  * @dev: interface that is registered
@@ -350,8 +372,8 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 	netdev_lock_ops(ndev);
 	on = ipoib_dev_carrier_on(dev);
 	netdev_unlock_ops(ndev);
-	if (on && xchg(&dev->announce, false))
-		__netdev_notify_peers(ndev);
+	if (on)
+		ipoib_dev_tell_peers(dev);
 }
 
 /**
