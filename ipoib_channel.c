@@ -582,7 +582,7 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 {
 	int ret;
 
-	if (frames && !ipoib_ca_moderates(port->ca))
+	if (frames && !ipoib_port_moderates(port))
 		return -EOPNOTSUPP;
 	mutex_lock(&port->lock);
 	swap(port->rx_frames, frames);

@@ -5,6 +5,7 @@
  * Lock: ipoib_port.lock.  The NAPI walks the lists under RCU.
  */
 #include <linux/rculist.h>
+#include <linux/sched/mm.h>
 
 #include "ipoib.h"
 #include "ipoib_channel.h"
@@ -82,9 +83,9 @@ static const struct {
 	{ }, { 8, 8 }, { 16, 32 }, { 32, 64 }, { 64, 128 },
 };
 
-bool ipoib_ca_moderates(const struct ib_device *ca)
+bool ipoib_port_moderates(const struct ipoib_port *port)
 {
-	return ca->ops.modify_cq;
+	return port->ca->ops.modify_cq && !port->no_moderation;
 }
 
 /* What it was told last holds until it takes something: try again later. */
@@ -95,15 +96,17 @@ static int ipoib_cq_refused(struct ipoib_channel *ch, struct ipoib_cq *cq,
 		dev_warn_ratelimited(&ch->port->ca->dev,
 				     "port %u: CQ can't be moderated: %pe\n",
 				     ch->port->num, ERR_PTR(error));
+	/* Idle CQs are destroyed by the same work item, and in time. */
 	queue_delayed_work(ipoib_wq, &ch->cq_work,
-			   ipoib_dev_delay(cq->refused++));
+			   min_t(unsigned long, IPOIB_CQ_LINGER,
+				 ipoib_dev_delay(cq->refused++)));
 	return error;
 }
 
 /* If the HCA can't do it, the channel waits before it requests interrupts. */
 int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 {
-	const struct ipoib_port *port = ch->port;
+	struct ipoib_port *port = ch->port;
 	u16 frames = port->rx_frames;
 	u16 usecs = port->rx_usecs;
 	int ret;
@@ -114,17 +117,25 @@ int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 		frames = ipoib_moderation[ix].frames;
 		usecs = ipoib_moderation[ix].usecs;
 	}
-	if (!ipoib_ca_moderates(port->ca)) {
-		WRITE_ONCE(ch->hold_usecs, usecs);
-		return 0;
-	}
+	if (!ipoib_port_moderates(port))
+		goto hold;
 	if (!frames && !usecs && !cq->moderated)
 		return 0;
 	cq->moderated = true;
 	ret = rdma_set_cq_moderation(cq->ib, frames, usecs);
+	/* Some HCAs of a driver can do it, others can't. */
+	if (ret == -EOPNOTSUPP) {
+		port->no_moderation = true;
+		goto hold;
+	}
 	if (ret)
 		return ipoib_cq_refused(ch, cq, ret);
 	cq->refused = 0;
+	return 0;
+
+hold:
+	cq->refused = 0;
+	WRITE_ONCE(ch->hold_usecs, usecs);
 	return 0;
 }
 
@@ -281,12 +292,13 @@ void ipoib_cq_work(struct work_struct *work)
 {
 	struct ipoib_channel *ch =
 		container_of(work, struct ipoib_channel, cq_work.work);
+	unsigned int noio = memalloc_noio_save();
 
 	ipoib_cq_moderate_again(ch);
-
 	while (ipoib_cq_destroy_idle(ch, &ch->rx_cqs) ||
 	       ipoib_cq_destroy_idle(ch, &ch->tx_cqs))
 		;
+	memalloc_noio_restore(noio);
 }
 
 void ipoib_cq_destroy_all(struct ipoib_cq_list *cqs)

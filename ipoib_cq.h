@@ -9,6 +9,7 @@
 #include <rdma/ib_verbs.h>
 
 struct ipoib_channel;
+struct ipoib_port;
 struct work_struct;
 
 /**
@@ -66,7 +67,7 @@ struct ipoib_cqs {
 	u32 receives;
 };
 
-bool ipoib_ca_moderates(const struct ib_device *ca);
+bool ipoib_port_moderates(const struct ipoib_port *port);
 int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq);
 int ipoib_cq_get(struct ipoib_channel *ch, struct ipoib_cqs *cqs,
 		 struct ib_qp_init_attr *attr);

@@ -41,6 +41,7 @@ struct ipoib_paths;
  * @num_channels: number of channels
  * @rx_frames: most receives for which an interrupt is held back (@lock)
  * @rx_usecs: most microseconds for which it is (@lock)
+ * @no_moderation: the HCA turned out not to moderate CQs (@lock to write)
  * @rx_adaptive: DIM chooses both for each channel (@lock to write)
  * @used_channels: number of channels that QPs are assigned to, from the first
  *	(@lock)
@@ -74,6 +75,7 @@ struct ipoib_port {
 	u32 rx_pending;
 	u32 srq_room;
 	bool no_srq;
+	bool no_moderation;
 	bool rx_whole;
 	struct ipoib_channel *channels[IPOIB_MAX_CHANNELS];
 	u32 num_channels;
