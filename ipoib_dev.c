@@ -40,6 +40,8 @@
 
 /* Least time between two restarts: a QP may fail again at once. */
 #define IPOIB_RESTART_PAUSE	HZ
+#define IPOIB_EVS_PACED		(BIT(IPOIB_EV_LINK) | BIT(IPOIB_EV_RESTART) | \
+				 BIT(IPOIB_EV_SQ_ERROR))
 /* How long it takes until queues are activated after the carrier */
 #define IPOIB_ANNOUNCE_PAUSE	(HZ / 10)
 
@@ -115,22 +117,7 @@ static void ipoib_dev_schedule(struct ipoib_dev *dev)
 		mod_delayed_work(ipoib_wq, &dev->work, 0);
 }
 
-/* Schedule an event that could not be handled for a retry. */
-static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
-{
-	unsigned long delay = ipoib_dev_delay(dev->failures);
-
-	lockdep_assert_held(&dev->lock);
-	if (!dev->again) {
-		dev->failures++;
-		dev->again_at = jiffies +
-				ipoib_delay_spread(delay, get_random_u32());
-	}
-	dev->again |= BIT(ev);
-	ipoib_dev_schedule(dev);
-}
-
-/* Schedule an event that is not to be handled before a given time. */
+/* Schedule an event for a given time; others that wait come then, too. */
 static void ipoib_dev_put_off(struct ipoib_dev *dev, enum ipoib_event ev,
 			      unsigned long at)
 {
@@ -139,6 +126,21 @@ static void ipoib_dev_put_off(struct ipoib_dev *dev, enum ipoib_event ev,
 		dev->again_at = at;
 	dev->again |= BIT(ev);
 	ipoib_dev_schedule(dev);
+}
+
+/*
+ * Schedule an event that could not be handled for a retry.  Those with a pace of
+ * their own do not count.
+ */
+static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
+{
+	unsigned long delay = ipoib_dev_delay(dev->failures);
+
+	lockdep_assert_held(&dev->lock);
+	if (!(dev->again & ~IPOIB_EVS_PACED))
+		dev->failures++;
+	ipoib_dev_put_off(dev, ev, jiffies +
+			  ipoib_delay_spread(delay, get_random_u32()));
 }
 
 /* Have link_work try again what failed @failures times before this. */
@@ -368,6 +370,8 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 	mtu = ipoib_dev_mtu(dev);
 	if (mtu != ndev->mtu)
 		ipoib_dev_sync_mtu(dev, mtu);
+	else
+		dev->mtu_failures = 0;
 	/* HCAs turn the carrier off and on again with that lock held. */
 	netdev_lock_ops(ndev);
 	on = ipoib_dev_carrier_on(dev);
@@ -740,26 +744,10 @@ static void ipoib_dev_port_changed(struct ipoib_dev *dev, bool rejoin)
 	ipoib_dev_queue_link_work(dev);
 }
 
-/*
- * A QP failed: move it back to RTS if that is enough, else restart all QPs, but
- * not without a pause.
- */
-static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
+static void ipoib_dev_restart(struct ipoib_dev *dev)
 {
-	unsigned long next = dev->restarted + IPOIB_RESTART_PAUSE;
 	int ret;
 
-	if (!ipoib_dev_is_up(dev))
-		return;
-	ret = restart ? -EIO : dev->engine->repair(dev);
-	if (!ret)
-		return;
-	if (time_in_range(jiffies, dev->restarted, next - 1)) {
-		ipoib_dev_put_off(dev, restart ? IPOIB_EV_RESTART :
-						 IPOIB_EV_SQ_ERROR, next);
-		return;
-	}
-	dev->restarted = jiffies;
 	if (!dev->engine->restart) {
 		ipoib_dev_take_down(dev);
 		ipoib_dev_start(dev);
@@ -771,6 +759,28 @@ static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
 		ipoib_dev_move_broken(dev, ret);
 	else
 		ipoib_dev_move_up(dev);
+}
+
+/*
+ * A QP failed: move it back to RTS if that is enough, else restart all QPs, but
+ * not without a pause.
+ */
+static void ipoib_dev_repair(struct ipoib_dev *dev, bool restart)
+{
+	unsigned long next = dev->restarted + IPOIB_RESTART_PAUSE;
+
+	if (!ipoib_dev_is_up(dev))
+		return;
+	if (!restart && !dev->engine->repair(dev))
+		return;
+	if (time_in_range(jiffies, dev->restarted, next - 1)) {
+		ipoib_dev_put_off(dev, restart ? IPOIB_EV_RESTART :
+						 IPOIB_EV_SQ_ERROR, next);
+		return;
+	}
+	ipoib_dev_restart(dev);
+	/* It may have taken as long as the pause. */
+	dev->restarted = jiffies;
 }
 
 /* Retry what failed before. */
