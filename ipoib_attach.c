@@ -16,6 +16,7 @@
  * Locks: that of the engine, struct ipoib_attached.lock; ipoib_port.lock for
  * lost QPs.
  */
+#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -30,6 +31,7 @@
 #include "ipoib_tx.h"
 
 #define IPOIB_DETACH_AGAIN	(2 * HZ)
+#define IPOIB_DETACH_MOST	(HZ / 10)	/* in one go */
 
 /**
  * struct ipoib_attachment - a QP is attached to a group
@@ -77,15 +79,30 @@ ipoib_attachment_forsake(struct ipoib_ud_group *group)
 	return at;
 }
 
-/* Detach all that is stale; true if nothing is any more. */
+/*
+ * Detach all that is stale, unless the HCA takes too long; true if nothing is any
+ * more.  What fails comes last the next time.
+ */
 static bool ipoib_attached_tidy(struct ipoib_attached *a)
 {
+	unsigned long end = jiffies + IPOIB_DETACH_MOST;
 	struct ipoib_attachment *at, *next;
+	LIST_HEAD(failed);
 	bool done = true;
 
-	list_for_each_entry_safe(at, next, &a->list, entry)
-		if (!at->group && ipoib_attachment_end(a, at))
+	list_for_each_entry_safe(at, next, &a->list, entry) {
+		if (at->group)
+			continue;
+		if (time_after(jiffies, end)) {
 			done = false;
+			break;
+		}
+		if (ipoib_attachment_end(a, at)) {
+			list_move_tail(&at->entry, &failed);
+			done = false;
+		}
+	}
+	list_splice_tail(&failed, &a->list);
 	return done;
 }
 
@@ -260,15 +277,16 @@ bool ipoib_detach_all(struct ipoib_attached *a)
 /**
  * ipoib_attached_exit - the interface goes: try to detach the rest
  * @a: attachments, without groups
+ * @wait: repeat it until the deadline of teardown
  *
  * What is still attached then is for ipoib_lost_add(), or ipoib_attached_hand().
  *
  * Context: process, @a->lock not held; waits for a second at most.
  */
-void ipoib_attached_exit(struct ipoib_attached *a)
+void ipoib_attached_exit(struct ipoib_attached *a, bool wait)
 {
 	mutex_lock(a->lock);
-	ipoib_detach_stale(a, true);
+	ipoib_detach_stale(a, wait);
 	mutex_unlock(a->lock);
 	cancel_delayed_work_sync(&a->work);
 }
@@ -309,20 +327,25 @@ static const struct ipoib_qp_ops ipoib_lost_ops = {
 
 /**
  * ipoib_lost_add - a QP can't be destroyed, and its interface goes
- * @txq: its queue, empty, which is not to be freed; nor is its receive queue
- * @a: what it is attached to, NULL for a QP that does not receive
+ * @txq: its queue, empty, which is not to be freed
+ * @a: what it is attached to, NULL for a QP that is not the first
+ * @rxq: the interface's private receive queue, which is not to be freed; NULL if
+ *	it has none, or goes on to use it
+ *
+ * The QP may call into this module, which stays until the QP goes.
  *
  * Completions and events of the QP don't refer to the interface when this
  * returns.
  *
  * Context: process; takes the port's lock.
  */
-void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a)
+void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a,
+		    struct ipoib_rxq *rxq)
 {
 	struct ipoib_channel *ch = txq->qp.ch;
 	struct ipoib_port *port = ch->port;
-	struct ipoib_rxq *rxq = txq->qp.rxq;
 
+	__module_get(THIS_MODULE);
 	netdev_warn(txq->qp.dev->ndev, "QP %#x can't be destroyed yet\n",
 		    txq->qp.ib->qp_num);
 	timer_delete_sync(&txq->timer);
@@ -332,11 +355,12 @@ void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a)
 	mutex_lock(&port->lock);
 	ipoib_channel_pause(ch);
 	txq->qp.ops = &ipoib_lost_ops;
-	if (rxq && rxq != &ch->rxq) {
-		/* The poll ignores receives of a QP without a queue. */
+	/* The poll ignores receives of a QP without a queue. */
+	if (txq->qp.rxq != &ch->rxq)
+		txq->qp.rxq = NULL;
+	if (rxq) {
 		list_del_init(&rxq->dirty);
 		txq->lost_rxq = rxq;
-		txq->qp.rxq = NULL;
 	}
 	ipoib_channel_resume(ch);
 	WRITE_ONCE(txq->qp.dev, NULL);
@@ -347,11 +371,13 @@ void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a)
 	synchronize_rcu();
 }
 
-/* Try to destroy a lost QP, and free what belongs to it. */
+/* Try to silence and to destroy a lost QP, and free what belongs to it. */
 static bool ipoib_lost_end(struct ipoib_txq *txq)
 {
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	struct ipoib_attachment *at, *next;
 
+	ib_modify_qp(txq->qp.ib, &attr, IB_QP_STATE);
 	list_for_each_entry_safe(at, next, &txq->lost_groups, entry)
 		if (!ib_detach_mcast(txq->qp.ib, &at->mgid,
 				     be16_to_cpu(at->mlid)))
@@ -365,6 +391,7 @@ static bool ipoib_lost_end(struct ipoib_txq *txq)
 		kfree(txq->lost_rxq);
 	}
 	ipoib_txq_release(txq);
+	module_put(THIS_MODULE);
 	return true;
 }
 

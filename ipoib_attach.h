@@ -12,6 +12,7 @@
 struct ipoib_attachment;
 struct ipoib_dev;
 struct ipoib_port;
+struct ipoib_rxq;
 struct ipoib_txq;
 struct mutex;
 
@@ -56,11 +57,12 @@ int ipoib_attach(struct ipoib_attached *a, struct ipoib_ud_group *group,
 void ipoib_detach(struct ipoib_attached *a, struct ipoib_ud_group *group);
 bool ipoib_detach_stale(struct ipoib_attached *a, bool wait);
 bool ipoib_detach_all(struct ipoib_attached *a);
-void ipoib_attached_exit(struct ipoib_attached *a);
+void ipoib_attached_exit(struct ipoib_attached *a, bool wait);
 void ipoib_attached_hand(struct ipoib_attached *a, struct ipoib_attached *to);
 
 void ipoib_lost_init(struct ipoib_port *port);
-void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a);
+void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a,
+		    struct ipoib_rxq *rxq);
 bool ipoib_lost_exit(struct ipoib_port *port);
 
 #endif /* IPOIB_ATTACH_H */

@@ -222,8 +222,8 @@ static void ipoib_enhanced_destroy(struct ipoib_dev *dev)
 {
 	const struct net_device_ops *below = dev->enhanced->below;
 
-	ipoib_attached_exit(&dev->enhanced->attached);
-	/* With our QP below, it is that one which is attached. */
+	/* With our QP below, it is that one which is attached, and waits. */
+	ipoib_attached_exit(&dev->enhanced->attached, !dev->num_txqs);
 	ipoib_attached_hand(&dev->enhanced->attached,
 			    dev->num_txqs ? &dev->ud->attached : NULL);
 	if (below->ndo_uninit)

@@ -41,7 +41,7 @@ static int ipoib_txq_destroy_qp(struct ipoib_txq *txq)
 static void ipoib_txq_destroy(struct ipoib_txq *txq)
 {
 	if (ipoib_txq_destroy_qp(txq))
-		ipoib_lost_add(txq, NULL);
+		ipoib_lost_add(txq, NULL, NULL);
 	else
 		ipoib_txq_release(txq);
 }
@@ -906,7 +906,7 @@ static void ipoib_ud_destroy_first(struct ipoib_dev *dev)
 		ipoib_txq_release(txq);
 		ipoib_ud_free_rxq(ud);
 	} else {
-		ipoib_lost_add(txq, &ud->attached);
+		ipoib_lost_add(txq, &ud->attached, ud->rxq);
 		ud->rxq = NULL;
 	}
 	dev->txqs[0] = NULL;
@@ -922,7 +922,7 @@ void ipoib_ud_destroy(struct ipoib_dev *dev)
 	struct ipoib_channel *ch = ipoib_dev_channel(dev);
 	struct ipoib_ud *ud = dev->ud;
 
-	ipoib_attached_exit(&ud->attached);
+	ipoib_attached_exit(&ud->attached, true);
 	while (dev->num_txqs > 1) {
 		ipoib_txq_destroy(dev->txqs[--dev->num_txqs]);
 		dev->txqs[dev->num_txqs] = NULL;

@@ -72,6 +72,25 @@ def test_detach():
 
 
 @timeout(120)
+def test_lost():
+    """A child goes though its QP stays attached: the QP goes when it can be detached."""
+    pair = ends()
+    where = pair.b.port.hca
+    before = len(where.data_qps("UD"))
+    child = child_by_ip(pair.b, 0x8001)
+    child.up()
+    child.wait_carrier()
+    with failing(IPOIB, "detach_mcast", times=0):
+        child.delete(fail=True)
+        hits(2)
+        ksft_true(gone(child), "the child is deleted")
+        ksft_eq(len(where.data_qps("UD")), before + 1, "QPs")
+        works(pair)
+    wait_until(lambda: len(where.data_qps("UD")) == before, 15, "its QP destroyed")
+    works(pair)
+
+
+@timeout(120)
 def test_create_ah():
     """No address handle for the broadcast group: it heals without an administrator."""
     pair = ends()
