@@ -348,6 +348,7 @@ def test_attach_back_off():
     """Joining a group that can't be used is tried less and less often."""
     pair = ends()
     group = "239.15.0.3"
+    works(pair)
     place = kmsg_tail()
     fault = refuse(pair.b.port, "attach", 1 << 20)
     begin = now()
