@@ -211,10 +211,11 @@ def exactly(names):
 
 
 def beside_core():
-    """T= for the cases that are not in the core."""
+    """T= for the cases that are not in the core, and have a result that repeats."""
     return ",".join(f"{file.name}.{case}" for file in test_files()
                     for case in file.cases
-                    if groups.DEFAULT not in file.groups_of(case))
+                    if not {groups.DEFAULT, *groups.EXPLORE} &
+                    set(file.groups_of(case)))
 
 
 def life_parts(minutes):

@@ -9,7 +9,7 @@ import contextlib
 import ipaddress
 import itertools
 
-from lib import (Netns, Skip, defer, define, ends, exists, fabric, ip,
+from lib import (Netns, Skip, defer, define, ends, exists, ip,
                  mcast_receiver, mcast_sender, neigh_flush, ping, read, tcp_transfer,
                  timeout, wait_until)
 from lib.connected import set_mode, to_datagram
