@@ -146,6 +146,7 @@ static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
 {
 	u32 max_cqe = ch->port->ca->attrs.max_cqe;
 	struct ipoib_cq *cq;
+	int armed = 0;
 	u32 cqe;
 
 	lockdep_assert_held(&ch->port->lock);
@@ -163,10 +164,15 @@ static struct ipoib_cq *ipoib_cq_reserve(struct ipoib_channel *ch,
 		return cq;
 	if (cqs == &ch->rx_cqs) {
 		ipoib_cq_moderate(ch, cq);
-		/* From then on the poll does it. */
-		ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP);
+		armed = ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP);
 	}
 	list_add_tail_rcu(&cq->entry, &cqs->list);
+	/* From now on the poll does it; if it was refused, soon. */
+	if (armed < 0) {
+		local_bh_disable();
+		napi_schedule(&ch->napi);
+		local_bh_enable();
+	}
 	cqs->num++;
 	ipoib_channel_set_share(ch);
 found:

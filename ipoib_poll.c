@@ -18,6 +18,7 @@
 #define IPOIB_ADAPT_PACKETS	64	/* received between two checks */
 /* Most batches of send completions that a poll takes from a CQ */
 #define IPOIB_REAP_BATCHES	8
+#define IPOIB_POLL_AGAIN	NSEC_PER_MSEC	/* if a CQ can't be armed */
 
 /* ---- receives ----------------------------------------------------------- */
 
@@ -216,15 +217,28 @@ static void ipoib_poll_flush(struct ipoib_channel *ch)
 	WRITE_ONCE(ch->flush, IPOIB_FLUSH_DONE);
 }
 
+/* The HCA refuses to raise an interrupt, without which nobody would poll. */
+static noinline void ipoib_poll_later(struct ipoib_channel *ch)
+{
+	WRITE_ONCE(ch->held, true);
+	hrtimer_start(&ch->hold_timer, ns_to_ktime(IPOIB_POLL_AGAIN),
+		      HRTIMER_MODE_REL_PINNED);
+}
+
 /* Request the next interrupt; true if completions came before. */
 static bool ipoib_rx_arm(struct ipoib_channel *ch)
 {
 	struct ipoib_cq *cq;
 	bool missed = false;
+	int ret;
 
-	list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry)
-		missed |= ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
-					   IB_CQ_REPORT_MISSED_EVENTS) > 0;
+	list_for_each_entry_rcu(cq, &ch->rx_cqs.list, entry) {
+		ret = ib_req_notify_cq(cq->ib, IB_CQ_NEXT_COMP |
+				       IB_CQ_REPORT_MISSED_EVENTS);
+		if (unlikely(ret < 0))
+			ipoib_poll_later(ch);
+		missed |= ret > 0;
+	}
 	return missed;
 }
 

@@ -191,12 +191,15 @@ def test_modify_open():
 def test_notify():
     """A CQ can't be armed: completions are not left lying there."""
     pair = ends()
+    total = 0
     for name, address in places(lambda: works(pair), "req_notify_cq"):
         with failing(IPOIB, name, address, times=3):
+            # A queue of sends is armed only if it fills.
             met(lambda: ping(pair.a.ns, pair.b.v4, limit=0.3) and
                 fabric.failed()[1] >= 3, 2)
-            ksft_gt(fabric.failed()[1], 0, "failures")
+            total += fabric.failed()[1]
         works(pair)
+    ksft_ge(total, 3, "failures")
 
 
 @timeout(120)
