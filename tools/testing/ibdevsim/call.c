@@ -58,13 +58,15 @@ static arch_spinlock_t ibds_call_lock = __ARCH_SPIN_LOCK_UNLOCKED;
 DEFINE_STATIC_KEY_FALSE(ibds_calls_watched);
 
 /*
- * The range and what was recorded; @memory: allocations were recorded, too.
+ * The range and what was recorded; @verbs: nothing but verbs; @memory: allocations
+ * were recorded, too.
  * The range stays when recording ends: calls that fail have to lie in it.
  */
 static struct {
 	unsigned long start;
 	unsigned long end;
 	bool on;
+	bool verbs;
 	bool memory;
 	u32 num;
 	u64 lost;
@@ -461,7 +463,7 @@ static void ibds_call_update(void)
 {
 	bool verbs = ibds_calls.on ||
 		     (ibds_fail.on && ibds_fail.verb != IBDS_CALL_MEMORY);
-	bool memory = ibds_calls.on ||
+	bool memory = (ibds_calls.on && !ibds_calls.verbs) ||
 		      (ibds_fail.on && ibds_fail.verb == IBDS_CALL_MEMORY);
 
 	lockdep_assert_held(&ibds_call_mutex);
@@ -478,7 +480,7 @@ static void ibds_call_update(void)
 }
 
 /* Forget what was recorded, and record what lies in another range. */
-static void ibds_calls_start(unsigned long start, unsigned long end)
+static void ibds_calls_start(unsigned long start, unsigned long end, bool verbs)
 {
 	unsigned long flags;
 
@@ -489,6 +491,7 @@ static void ibds_calls_start(unsigned long start, unsigned long end)
 	ibds_calls.start = start;
 	ibds_calls.end = end;
 	ibds_calls.on = true;
+	ibds_calls.verbs = verbs;
 	ibds_call_leave(flags);
 	ibds_call_update();
 	WRITE_ONCE(ibds_calls.memory, ibds_probes_on);
@@ -532,7 +535,7 @@ static int ibds_call_words(char *text, char **word, int max)
 
 /**
  * ibds_calls_store - record calls from a range of code, or stop it
- * @text: "START END" in hexadecimal, or "off"; modified
+ * @text: "START END [verbs]" in hexadecimal, or "off"; modified
  *
  * Context: process.
  * Return: 0 or -errno; the reason is logged.
@@ -540,7 +543,7 @@ static int ibds_call_words(char *text, char **word, int max)
 int ibds_calls_store(char *text)
 {
 	unsigned long start, end;
-	char *word[2];
+	char *word[3];
 	int num;
 
 	if (!IS_ENABLED(CONFIG_STACKTRACE))
@@ -552,13 +555,14 @@ int ibds_calls_store(char *text)
 		mutex_unlock(&ibds_call_mutex);
 		return 0;
 	}
-	if (num != 2 || kstrtoul(word[0], 16, &start) ||
-	    kstrtoul(word[1], 16, &end) || start >= end) {
-		pr_info("calls wants two addresses, or off\n");
+	if (num < 2 || num > 3 || kstrtoul(word[0], 16, &start) ||
+	    kstrtoul(word[1], 16, &end) || start >= end ||
+	    (num == 3 && strcmp(word[2], "verbs"))) {
+		pr_info("calls wants two addresses, maybe verbs, or off\n");
 		return -EINVAL;
 	}
 	mutex_lock(&ibds_call_mutex);
-	ibds_calls_start(start, end);
+	ibds_calls_start(start, end, num == 3);
 	mutex_unlock(&ibds_call_mutex);
 	return 0;
 }

@@ -34,7 +34,7 @@ def places(act, *names):
     Where the driver makes such calls while something is done: [(name, address)].
     Others make them, too: the core reads ports, OpenSM has address handles.
     """
-    with Recorded(IPOIB) as found:
+    with Recorded(IPOIB, memory=False) as found:
         act()
     where = [(site.name, IPOIB.address() + site.offset) for site in found
              if site.name in names]

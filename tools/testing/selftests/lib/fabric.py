@@ -293,16 +293,17 @@ class Fabric:
         return total
 
     # who calls the HCAs
-    def record(self, where):
+    def record(self, where, memory=True):
         """
         Forget the calls that were recorded, and record those from addresses in
-        @where, (first, behind the last), until the end of the case.  None: stop
+        @where, (first, behind the last), until the end of the case: of verbs, and
+        of the allocator, which makes the machine many times slower.  None: stop
         recording now; what was recorded can still be read.
         """
         if where is None:
             write(CALLS, "off")
             return
-        write(CALLS, f"{where[0]:#x} {where[1]:#x}")
+        write(CALLS, f"{where[0]:#x} {where[1]:#x}" + ("" if memory else " verbs"))
         defer(lambda: exists(CALLS) and self.record(None))
 
     @staticmethod

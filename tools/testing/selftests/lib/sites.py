@@ -99,15 +99,16 @@ class Module:
 
 def sees_memory():
     """Does this kernel let allocations be recorded?"""
-    _range.clear()
-    within(failslab.MODULES)
+    _range[:] = [failslab.MODULES]
+    fabric.record(*_range)
+    fabric.record(None)
     return fabric.sees_memory()
 
 
 def within(where):
-    """Calls that fail are those from that range; setting it takes long."""
+    """Calls that fail are those from that range."""
     if _range[:] != [where]:
-        fabric.record(where)
+        fabric.record(where, memory=False)
         fabric.record(None)
         _range[:] = [where]
 
@@ -220,13 +221,14 @@ _range = []
 class Recorded:
     """The calls of a module within the block, when it has ended: {Site: count}."""
 
-    def __init__(self, module):
-        self.module, self.found = module, collections.Counter()
+    def __init__(self, module, memory=True):
+        self.module, self.memory = module, memory
+        self.found = collections.Counter()
 
     def __enter__(self):
         self.base = self.module.address()
         _range[:] = [self.module.range()]
-        fabric.record(*_range)
+        fabric.record(*_range, self.memory)
         return self.found
 
     def __exit__(self, *_exc):
