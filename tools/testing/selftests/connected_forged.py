@@ -30,9 +30,11 @@ NOBODY = 0x7000     # a LID that no port has
 class Requests:
     """A real request of the other end, to be changed and sent again."""
 
+    # Never the same twice: the CM remembers connections for a while that are closed.
+    number = 0x70000000
+
     def __init__(self, pair):
         self.pair = pair
-        self.number = 0x70000000
         set_mode(pair.a, "datagram")
         with Mirror(pair.b.port) as mirror:
             set_mode(pair.a, "connected")
@@ -57,7 +59,7 @@ class Requests:
         a real peer.
         """
         dst = dst or self.pair.b
-        self.number += 1
+        Requests.number += 1
         mad = bytearray(self.mad)
         mad[8:16] = struct.pack(">Q", self.number)
         mad[COMM_ID:COMM_ID + 4] = struct.pack(">I", self.number)
