@@ -123,9 +123,13 @@ def test_unguarded():
 
 
 def announce(guest):
-    """What a guest does that has been moved, as its virtual machine asks it to."""
-    cmd(["arping", "-U", "-c", "1", "-I", guest.ifname, guest.v4], ns=guest.ns,
-        fail=False)
+    """
+    What a guest does that has been moved, as its virtual machine asks it to: at once.
+    A program takes seconds to start on slow machines, for which TCP waits longer and
+    longer.
+    """
+    raw = Raw(guest)
+    raw.out(ARP, arp(raw.mac, guest.v4, guest.v4))
 
 
 def streaming(pair, number):
