@@ -83,6 +83,8 @@ LOADS = {
     "eth-routed-rr": ("request/response, routed guest to peer", "", "per s"),
     "eth-memory": ("memory of a guest's address", "", "KiB"),
     "restart": ("full rate after a peer's restart", "", "s"),
+    "first4": ("first echo to a new peer, IPv4", "", "ms"),
+    "first6": ("first echo to a new peer, IPv6", "", "ms"),
     "forged-rate": ("forged ARP requests", "", "per s"),
     "forged-memory": ("forged ARP requests, memory at most", "", "KiB"),
     "forged-answer": ("forged ARP requests, a new host answered", "", "s"),
@@ -100,6 +102,7 @@ FIGURES_OF = {
     "large": ("large", "large-room"),
     "ethernet": tuple(f"eth-{what}-tcp" for what in
                       ("below", "peer", "guests", "routed")),
+    "first": ("first4", "first6"),
     "forward": ("fwd-udp", "fwd-tcp", "fwd-udp-back", "fwd-tcp-back"),
 }
 FIGURES_BY_CLOCK = {
@@ -150,6 +153,7 @@ TITLES = {
     "33": "Ethernet for guests, of the interface below",
     "34": "Ethernet for guests, of routing",
     "35": "Ethernet, instructions and memory",
+    "36": "first echo to a new peer",
 }
 
 # What differs by less than this is noise whatever the samples say.
@@ -373,6 +377,13 @@ def beyond_below(figures, key):
     return None if ours is None or below is None else ours - below
 
 
+def of_ipv4(figures, key):
+    """Ours with IPv6, of ours with IPv4."""
+    ours = figures.median(key, "ours")
+    other = figures.median(key.replace("6/", "4/", 1), "ours")
+    return None if ours is None or not other else ours / other
+
+
 def absolute(figures, key):
     """Ours as it is."""
     return figures.median(key, "ours")
@@ -504,10 +515,12 @@ TARGETS = [
       for load in ("tcp", "rr")],
     Target("35", "eth-alone-udp/2044/lso/icount", beyond_below, "<=", 1500, 800),
     Target("35", "eth-memory/2044/lso/wall", absolute, "<=", 1, 0.5),
+    Target("36", "first6/2044/lso/wall", absolute, "<=", 100),
+    Target("36", "first6/2044/lso/wall", of_ipv4, "<=", 4, 2),
 ]
 JUDGED = {
     times_better: "times better", cost: "of in-tree", beyond_floor: "of in-tree's",
-    of_stack: "S / ours", absolute: "", beyond_dummy: "beyond a dummy",
+    of_stack: "S / ours", of_ipv4: "of IPv4's", absolute: "", beyond_dummy: "beyond a dummy",
     by_dummy: "of a dummy's", of_room: "of 8 MB buffer", scaling: "of one flow",
     scaling_of_stack: "of veth's scaling", of_below: "of the one below",
     of_routed: "of routing", beyond_below: "beyond the one below",
