@@ -75,6 +75,7 @@ ETHERNET := eth_ipoib
 IPROUTE2 := tools/iproute2
 BROKEN := tools/testing/broken
 BENCH := tools/testing/bench
+FUZZ := tools/testing/fuzz
 OUT := build
 
 # The running kernel's for "make install", or what the user says; else a
@@ -142,7 +143,7 @@ SOURCES = $(wildcard *.c *.h) Makefile
 all: modules
 
 # kbuild is started under a lock: other people's runs build too.
-LOCKED := modules ethernet fabric interop broken floor selftest
+LOCKED := modules ethernet fabric interop broken floor selftest recorded
 ifeq ($(IPOIB_BUILD_LOCKED),)
 
 $(LOCKED):
@@ -191,6 +192,29 @@ selftest:
 floor:
 	$(call link-compat,$(OUT)/$(RELEASE)/floor)
 	$(call build,$(OUT)/$(RELEASE)/floor,$(wildcard $(BENCH)/floor/*.c $(BENCH)/floor/Makefile))
+
+# All three modules with a recorder of what runs in them, for the fuzzer.  $(1):
+# module, $(2): files, $(3): words for kbuild
+COVER := $(OUT)/$(RELEASE)/recorded
+define build-recorded
+	@mkdir -p $(COVER)/$(1)
+	@cp -sf $(CURDIR)/$(FUZZ)/cover/cover.h $(CURDIR)/$(FUZZ)/cover/cover_point.c $(COVER)/$(1)/
+	@cp -sf $(CURDIR)/$(FUZZ)/cover/Kbuild.recorded $(COVER)/$(1)/Kbuild
+	$(call build,$(COVER)/$(1),$(2),$(3) RECORDED=$(1) \
+		KBUILD_EXTRA_SYMBOLS=$(CURDIR)/$(COVER)/cover/Module.symvers)
+endef
+
+recorded:
+	$(call build,$(COVER)/cover,$(wildcard $(FUZZ)/cover/*.[ch] $(FUZZ)/cover/Makefile))
+	$(call write-config,$(COVER)/ib_ipoib)
+	$(call build-recorded,ib_ipoib,$(SOURCES),$(CONFIG_WORDS))
+	$(call link-compat,$(COVER)/ibdevsim)
+	$(call build-recorded,ibdevsim,$(wildcard $(FABRIC)/*.c $(FABRIC)/*.h \
+		$(FABRIC)/Makefile $(FABRIC)/Kbuild))
+	$(call link-compat,$(COVER)/eth_ipoib)
+	@cp -rsf $(CURDIR)/include $(COVER)/eth_ipoib/
+	$(call build-recorded,eth_ipoib,$(wildcard $(ETHERNET)/*.c $(ETHERNET)/*.h \
+		$(ETHERNET)/Makefile))
 
 endif
 
@@ -254,8 +278,10 @@ release-check:
 unit:
 	@$(MAKE) -s -C tools/testing/unit
 
-fuzz:
-	@$(MAKE) -s -C tools/testing/unit fuzz
+fuzz: setup
+	@$(FUZZ)/fuzz MINUTES='$(MINUTES)' SEED='$(SEED)' KERNEL='$(KERNEL)' \
+		DEBUG='$(DEBUG)' REPLAY='$(REPLAY)' EMPTY='$(EMPTY)' KEEP='$(KEEP)' \
+		ONLY='$(ONLY)'
 
 demo: setup
 	@tools/testing/demo
@@ -343,7 +369,9 @@ help:
 	@echo '                  BASE=REV compares with another revision of this driver'
 	@echo 'make unit         the tests of what needs no device, in user space; also part of'
 	@echo '                  make check'
-	@echo 'make fuzz         let libFuzzer look for input that breaks them, a minute each'
+	@echo 'make fuzz         let libFuzzer look for input that breaks them, and for packets,'
+	@echo '                  requests and commands that break the modules in a machine;'
+	@echo '                  MINUTES=5, DEBUG=1, REPLAY=FILE: $(FUZZ)/README.rst'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make fabric-shell the same, for programs that use verbs (ibv_*, perftest)'
 	@echo 'make setup        install what all of this needs (Debian 12, as root)'
