@@ -5,12 +5,13 @@ import os
 import re
 import subprocess
 
-from lib import ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, timeout
-from common import TESTING
+from lib import ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout
+from common import TESTING, load_program
 
 BOOT = "host"
 
 UNIT = os.path.join(TESTING, "unit")
+FUZZ = os.path.join(TESTING, "fuzz")
 
 
 def fuzz(name, *words):
@@ -74,3 +75,40 @@ def test_text_defect():
 def test_ethernet_defect():
     """A translation that loses an option is found."""
     defect_found("ethernet")
+
+
+def test_agent():
+    """The agent of the fuzzer in the machine compiles without a warning."""
+    done = subprocess.run(["make", "-s", "-C", FUZZ], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    ksft_eq((done.returncode, done.stdout), (0, ""))
+
+
+def kinds_of_agent():
+    """The kinds of calls as the agent numbers them."""
+    with open(os.path.join(FUZZ, "agent", "agent.h"), encoding="utf-8") as file:
+        body = re.search(r"enum call_kind {(.*?)CALL_KINDS", file.read(), re.S)[1]
+    return [name.lower() for name in re.findall(r"CALL_(\w+),", body)]
+
+
+def test_inputs():
+    """Inputs as text are the same inputs; those in the tree can be read."""
+    text = load_program(os.path.join(FUZZ, "text.py"))
+    ksft_eq(list(text.KINDS), kinds_of_agent())
+    for data in (b"", bytes(4), bytes([0, 3, 0, 2, 1, 2, 9, 5, 0, 0]),
+                 bytes([8, 255, 2, 0]) + bytes(range(256)) * 2):
+        ksft_eq(text.to_binary(text.to_text(data, "a\nb")), data)
+    # What is cut off is what the agent does not read.
+    ksft_eq(text.to_binary(text.to_text(bytes([4, 1, 0, 9, 7]))), bytes([4, 1, 0, 1, 7]))
+    for wrong in ("packets 1", "packet", "packet 256", "packet 1 0x", "wait -1",
+                  "send 1 " + "00" * 513):
+        try:
+            text.to_binary(wrong)
+        except text.Wrong:
+            continue
+        ksft_true(False, f"{wrong[:20]!r} was taken for an input")
+    corpus = os.path.join(FUZZ, "corpus")
+    for name in sorted(os.listdir(corpus)) if os.path.isdir(corpus) else ():
+        with open(os.path.join(corpus, name), encoding="utf-8") as file:
+            for part in file.read().split("# then\n"):
+                text.to_binary(part)

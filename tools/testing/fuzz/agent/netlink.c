@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * rtnetlink, generic netlink, and the ioctls of ethtool
+ */
+#include <err.h>
+#include <linux/ethtool.h>
+#include <linux/genetlink.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/net_tstamp.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+#define MESSAGE_MAX	4096
+#define ATTRS_DEPTH	3
+/* In the type of an attribute: its data are attributes. */
+#define ATTR_NEST	0x80
+/* Of all links that inputs make */
+#define LINK_GROUP	77
+
+static int route_fd, genl_fd, ioctl_fd;
+static unsigned int links_cleaned;
+static u16 families[4];
+static const char * const family_names[] = {
+	"ipoib", "eipoib", "ethtool", "nlctrl"
+};
+
+/**
+ * struct message - a request being made
+ * @head: its header
+ * @bytes: all of it
+ */
+struct message {
+	union {
+		struct nlmsghdr head;
+		u8 bytes[MESSAGE_MAX];
+	};
+};
+
+static void *add(struct message *m, const void *data, size_t len)
+{
+	size_t at = NLMSG_ALIGN(m->head.nlmsg_len);
+
+	if (at + NLMSG_ALIGN(len) > sizeof(m->bytes))
+		return NULL;
+	memset(m->bytes + at, 0, NLMSG_ALIGN(len));
+	if (data)
+		memcpy(m->bytes + at, data, len);
+	m->head.nlmsg_len = at + len;
+	return m->bytes + at;
+}
+
+static struct nlattr *add_attr(struct message *m, u16 type, const void *data,
+			       size_t len)
+{
+	struct nlattr attr = { .nla_len = NLA_HDRLEN + len, .nla_type = type };
+	struct nlattr *there = add(m, &attr, sizeof(attr));
+
+	if (there && len && !add(m, data, len))
+		there->nla_len = NLA_HDRLEN;
+	return there;
+}
+
+static void end_nest(struct message *m, struct nlattr *nest)
+{
+	if (nest)
+		nest->nla_len = m->bytes + NLMSG_ALIGN(m->head.nlmsg_len) -
+				(u8 *)nest;
+}
+
+static void add_text(struct message *m, u16 type, const char *text)
+{
+	add_attr(m, type, text, strlen(text) + 1);
+}
+
+/* type, length, data; and again.  What @r has left is theirs. */
+static void add_attrs(struct message *m, struct reader *r, int depth)
+{
+	while (r->left >= 2) {
+		u8 type = take8(r), data[256];
+		size_t len = take(r, data, take8(r));
+		struct reader inner = { .pos = data, .left = len };
+		struct nlattr *nest;
+
+		if (!(type & ATTR_NEST) || depth == ATTRS_DEPTH) {
+			add_attr(m, type, data, len);
+			continue;
+		}
+		nest = add_attr(m, (type & ~ATTR_NEST) | NLA_F_NESTED, NULL, 0);
+		add_attrs(m, &inner, depth + 1);
+		end_nest(m, nest);
+	}
+}
+
+static void begin(struct message *m, u16 type, u16 flags)
+{
+	memset(&m->head, 0, sizeof(m->head));
+	m->head.nlmsg_len = NLMSG_HDRLEN;
+	m->head.nlmsg_type = type;
+	m->head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+}
+
+static void drain(int fd)
+{
+	char buffer[16384];
+
+	while (recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void ask(int fd, const struct message *m)
+{
+	if (send(fd, m, m->head.nlmsg_len, 0) < 0)
+		return;
+	drain(fd);
+}
+
+/* ---- links -------------------------------------------------------------- */
+
+static void add_info(struct message *m, const char *kind, struct reader *r)
+{
+	struct nlattr *info = add_attr(m, IFLA_LINKINFO, NULL, 0), *data;
+
+	add_text(m, IFLA_INFO_KIND, kind);
+	data = add_attr(m, IFLA_INFO_DATA, NULL, 0);
+	add_attrs(m, r, 0);
+	end_nest(m, data);
+	end_nest(m, info);
+}
+
+static void add_ifinfo(struct message *m, const char *name, bool up, bool change)
+{
+	struct ifinfomsg info = {
+		.ifi_index = name ? scene_index(name) : 0,
+		.ifi_flags = up ? IFF_UP : 0,
+		.ifi_change = change ? IFF_UP : 0,
+	};
+
+	add(m, &info, sizeof(info));
+}
+
+static void make_link(const char *kind, struct reader *r)
+{
+	u8 below = take8(r), name = take8(r);
+	u32 index = scene_index(scene_name(below)), group = LINK_GROUP;
+	char text[IFNAMSIZ];
+	struct message m;
+
+	snprintf(text, sizeof(text), "fz%u", name % 4);
+	begin(&m, RTM_NEWLINK, NLM_F_CREATE | (name & 0x80 ? 0 : NLM_F_EXCL));
+	add_ifinfo(&m, NULL, name & 0x40, name & 0x40);
+	if (!(name & 0x20))
+		add_attr(&m, IFLA_LINK, &index, sizeof(index));
+	add_text(&m, IFLA_IFNAME, text);
+	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
+	add_info(&m, kind, r);
+	ask(route_fd, &m);
+}
+
+static void change_link(struct reader *r)
+{
+	u8 name = take8(r);
+	struct message m;
+
+	begin(&m, RTM_NEWLINK, 0);
+	add_ifinfo(&m, scene_name(name), false, false);
+	add_info(&m, name & 0x80 ? "eipoib" : "ipoib", r);
+	ask(route_fd, &m);
+}
+
+static void set_link(struct reader *r)
+{
+	u8 name = take8(r);
+	struct message m;
+
+	begin(&m, RTM_SETLINK, 0);
+	add_ifinfo(&m, scene_name(name), name & 0x40, name & 0x80);
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+static void delete_link(struct reader *r)
+{
+	u8 name = take8(r);
+	char text[IFNAMSIZ];
+	struct message m;
+
+	snprintf(text, sizeof(text), "fz%u", name % 4);
+	begin(&m, RTM_DELLINK, 0);
+	add_ifinfo(&m, text, false, false);
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+static void get_link(struct reader *r)
+{
+	u8 name = take8(r);
+	struct message m;
+
+	begin(&m, RTM_GETLINK, name & 0x80 ? NLM_F_DUMP : 0);
+	add_ifinfo(&m, name & 0x80 ? NULL : scene_name(name), false, false);
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+/* A neighbour, of which the stack is told without asking */
+static void new_neigh(struct reader *r)
+{
+	u8 name = take8(r), host = take8(r), lladdr[32];
+	u32 address = __builtin_bswap32(0x0a000000 | host);
+	struct ndmsg nd = {
+		.ndm_family = AF_INET,
+		.ndm_ifindex = scene_index(scene_name(name)),
+		.ndm_state = NUD_REACHABLE,
+	};
+	struct message m;
+
+	memcpy(lladdr, ghost_lladdr, LLADDR_LEN);
+	take_patches(r, lladdr, LLADDR_LEN);
+	begin(&m, name & 0x80 ? RTM_DELNEIGH : RTM_NEWNEIGH,
+	      NLM_F_CREATE | NLM_F_REPLACE);
+	add(&m, &nd, sizeof(nd));
+	add_attr(&m, NDA_DST, &address, sizeof(address));
+	add_attr(&m, NDA_LLADDR, lladdr, name & 0x40 ? 6 : LLADDR_LEN);
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+static void new_addr(struct reader *r)
+{
+	u8 name = take8(r);
+	u32 address = __builtin_bswap32(0x0a050000 | take8(r));
+	struct ifaddrmsg addr = {
+		.ifa_family = AF_INET,
+		.ifa_prefixlen = 16,
+		.ifa_index = scene_index(scene_name(name)),
+	};
+	struct message m;
+
+	begin(&m, name & 0x80 ? RTM_DELADDR : RTM_NEWADDR, NLM_F_CREATE);
+	add(&m, &addr, sizeof(addr));
+	add_attr(&m, IFA_LOCAL, &address, sizeof(address));
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+/* A forwarding entry, or groups of a bridge's port */
+static void new_fdb(struct reader *r)
+{
+	u8 name = take8(r), lladdr[LLADDR_LEN];
+	struct ndmsg nd = {
+		.ndm_family = AF_BRIDGE,
+		.ndm_ifindex = scene_index(scene_name(name)),
+		.ndm_state = NUD_PERMANENT,
+		.ndm_flags = NTF_SELF,
+	};
+	struct message m;
+
+	memcpy(lladdr, ghost_lladdr, LLADDR_LEN);
+	take_patches(r, lladdr, LLADDR_LEN);
+	begin(&m, name & 0x80 ? RTM_DELNEIGH : RTM_NEWNEIGH, NLM_F_CREATE);
+	add(&m, &nd, sizeof(nd));
+	add_attr(&m, NDA_LLADDR, lladdr, name & 0x40 ? LLADDR_LEN : 6);
+	add_attrs(&m, r, 0);
+	ask(route_fd, &m);
+}
+
+/* A request of the link family that is not made by any rule */
+static void raw_link(struct reader *r)
+{
+	u8 name = take8(r), type = take8(r), body[64];
+	struct message m;
+	size_t len;
+
+	len = take(r, body, 16);
+	begin(&m, RTM_NEWLINK + type % 4, name & 0x80 ? NLM_F_CREATE : 0);
+	add_ifinfo(&m, scene_name(name), false, false);
+	add(&m, body, len);
+	add_attrs(&m, r, 0);
+	/* The end of the world is not far: never one of the real interfaces. */
+	if (m.head.nlmsg_type == RTM_DELLINK)
+		return;
+	ask(route_fd, &m);
+}
+
+/**
+ * link_call - a request to rtnetlink
+ * @call: the variant chooses it; data: choices of a byte each, attributes
+ */
+void link_call(const struct call *call)
+{
+	struct reader r = reader_of(call);
+
+	switch (call->variant % 16) {
+	/* To make a link takes a hundred times as long as what else there is. */
+	case 0:
+		return make_link("ipoib", &r);
+	case 1:
+		return make_link("eipoib", &r);
+	case 2 ... 5:
+		return change_link(&r);
+	case 6 ... 8:
+		return set_link(&r);
+	case 9:
+		return delete_link(&r);
+	case 10:
+		return get_link(&r);
+	case 11 ... 12:
+		return new_neigh(&r);
+	case 13:
+		return new_addr(&r);
+	case 14:
+		return new_fdb(&r);
+	default:
+		return raw_link(&r);
+	}
+}
+
+/*
+ * What inputs made goes with them: all at once, since the kernel waits for RCU
+ * each time.
+ */
+void links_clean(void)
+{
+	u32 group = LINK_GROUP;
+	char name[IFNAMSIZ];
+	struct message m;
+	bool there = false;
+	int n;
+
+	for (n = 0; n < 4; n++) {
+		snprintf(name, sizeof(name), "fz%d", n);
+		there |= !!scene_index(name);
+	}
+	/* Those that were renamed go later. */
+	if (!there && links_cleaned++ % 32)
+		return;
+	begin(&m, RTM_DELLINK, 0);
+	add_ifinfo(&m, NULL, false, false);
+	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
+	ask(route_fd, &m);
+}
+
+/* ---- generic netlink ---------------------------------------------------- */
+
+static u16 family_id(const char *name)
+{
+	struct genlmsghdr head = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 };
+	struct message m;
+	struct nlattr *attr;
+	ssize_t len;
+	u8 *pos;
+
+	begin(&m, GENL_ID_CTRL, 0);
+	m.head.nlmsg_flags &= ~NLM_F_ACK;
+	add(&m, &head, sizeof(head));
+	add_text(&m, CTRL_ATTR_FAMILY_NAME, name);
+	if (send(genl_fd, &m, m.head.nlmsg_len, 0) < 0)
+		return 0;
+	len = recv(genl_fd, &m, sizeof(m), 0);
+	pos = m.bytes + NLMSG_HDRLEN + GENL_HDRLEN;
+	if (len < (ssize_t)(NLMSG_HDRLEN + GENL_HDRLEN) ||
+	    m.head.nlmsg_type != GENL_ID_CTRL)
+		return 0;
+	while (pos + sizeof(*attr) <= m.bytes + len) {
+		attr = (struct nlattr *)pos;
+		if (attr->nla_type == CTRL_ATTR_FAMILY_ID)
+			return *(u16 *)(attr + 1);
+		pos += NLA_ALIGN(attr->nla_len);
+	}
+	return 0;
+}
+
+/**
+ * genl_call - a request to a family
+ * @call: variant: the family in the upper two bits, and the command; data:
+ *	flags (1: dump, 2: no device), a name, attributes
+ */
+void genl_call(const struct call *call)
+{
+	struct reader r = reader_of(call);
+	u8 flags = take8(&r), name = take8(&r);
+	unsigned int family = call->variant >> 6;
+	struct genlmsghdr head = { .cmd = call->variant & 63, .version = 1 };
+	u32 index = scene_index(scene_name(name));
+	struct nlattr *nest;
+	struct message m;
+
+	begin(&m, families[family], flags & 1 ? NLM_F_DUMP : 0);
+	add(&m, &head, sizeof(head));
+	if (family == 2) {
+		nest = add_attr(&m, 1 | NLA_F_NESTED, NULL, 0);
+		if (!(flags & 2))
+			add_attr(&m, 1, &index, sizeof(index));
+		end_nest(&m, nest);
+	} else if (!(flags & 2)) {
+		add_attr(&m, 1, &index, sizeof(index));
+	}
+	add_attrs(&m, &r, 0);
+	ask(genl_fd, &m);
+}
+
+/* ---- ioctl -------------------------------------------------------------- */
+
+/**
+ * ethtool_call - ethtool's ioctl
+ * @call: the variant is the command, from 0x80 on another ioctl; data: a name,
+ *	and the structure behind the command
+ */
+void ethtool_call(const struct call *call)
+{
+	static const unsigned long others[] = {
+		SIOCSHWTSTAMP, SIOCGHWTSTAMP, SIOCSIFMTU, SIOCSIFHWADDR,
+		SIOCSIFTXQLEN, SIOCADDMULTI, SIOCDELMULTI, SIOCDEVPRIVATE,
+	};
+	struct reader r = reader_of(call);
+	u8 name = take8(&r);
+	union {
+		u32 cmd;
+		u8 bytes[8192];
+	} data;
+	struct ifreq ifr;
+
+	memset(&data, 0, sizeof(data));
+	memset(&ifr, 0, sizeof(ifr));
+	strcpy(ifr.ifr_name, scene_name(name));
+	if (call->variant & 0x80) {
+		u8 which = call->variant % ARRAY_SIZE(others);
+
+		take(&r, &data, sizeof(data));
+		if (which < 2 || others[which] == SIOCDEVPRIVATE)
+			ifr.ifr_data = (char *)&data;
+		else
+			memcpy(&ifr.ifr_ifru, &data, sizeof(ifr.ifr_ifru));
+		ioctl(ioctl_fd, others[which], &ifr);
+		return;
+	}
+	data.cmd = call->variant;
+	take(&r, data.bytes + sizeof(data.cmd), sizeof(data) / 2);
+	ifr.ifr_data = (char *)&data;
+	ioctl(ioctl_fd, SIOCETHTOOL, &ifr);
+}
+
+void netlink_open(void)
+{
+	unsigned int n;
+
+	route_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	genl_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC);
+	ioctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (route_fd < 0 || genl_fd < 0 || ioctl_fd < 0)
+		err(2, "socket");
+	for (n = 0; n < ARRAY_SIZE(families); n++) {
+		families[n] = family_id(family_names[n]);
+		if (!families[n])
+			errx(2, "no family %s", family_names[n]);
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What there is in the guest: ports, interfaces, their numbers
+ *
+ * The script "scene" beside this directory made it, and mends it.
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+#define DEBUGFS		"/sys/kernel/debug/ibdevsim"
+
+struct scene_port scene_ports[PORTS];
+
+const u8 ghost_gid[16] = {
+	0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0xd5, 0, 0, 0x0f, 0x0f, 0x01
+};
+
+const u8 ghost_lladdr[LLADDR_LEN] = {
+	0x80, 0x00, 0x12, 0x34,
+	0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0xd5, 0, 0, 0x0f, 0x0f, 0x01
+};
+
+/*
+ * Interfaces that there are, and names of those that calls make; see "scene".
+ * ib1 is the peer's, in another network namespace.
+ */
+static const char * const scene_names[] = {
+	"ib0", "ib0.8001", "eib0", "g0", "fz0", "fz1", "fz2", "fz3", "br0"
+};
+
+static const char * const scene_ifaces[PORTS] = {
+	"/sys/class/net/ib0", "/run/fuzz/peer/class/net/ib1"
+};
+
+const char *scene_name(u8 n)
+{
+	return scene_names[n % ARRAY_SIZE(scene_names)];
+}
+
+unsigned int scene_index(const char *name)
+{
+	return if_nametoindex(name);
+}
+
+u32 lladdr_qpn(const u8 *lladdr)
+{
+	return lladdr[1] << 16 | lladdr[2] << 8 | lladdr[3];
+}
+
+/* Write a text to a file; errors are of no interest. */
+void scene_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, text, strlen(text)) < 0)
+		(void)0;
+	close(fd);
+}
+
+static bool read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return false;
+	len = read(fd, text, size - 1);
+	close(fd);
+	if (len <= 0)
+		return false;
+	text[len] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return true;
+}
+
+/* Hexadecimal digits with colons anywhere */
+static bool parse_hex(const char *text, u8 *to, size_t len)
+{
+	size_t n = 0;
+
+	while (*text && n < 2 * len) {
+		char digit[2] = { *text++, 0 };
+
+		if (digit[0] == ':')
+			continue;
+		to[n / 2] = to[n / 2] << 4 | strtoul(digit, NULL, 16);
+		n++;
+	}
+	return n == 2 * len;
+}
+
+static bool read_port(unsigned int n)
+{
+	struct scene_port *port = &scene_ports[n];
+	char path[128], text[128];
+	u8 gid[16], lladdr[LLADDR_LEN];
+	u16 lid;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/lid", n);
+	if (!read_text(path, text, sizeof(text)))
+		return false;
+	lid = strtoul(text, NULL, 16);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/sm_lid", n);
+	if (!read_text(path, text, sizeof(text)))
+		return false;
+	port->sm_lid = strtoul(text, NULL, 16);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/gids/0", n);
+	if (!read_text(path, text, sizeof(text)) || !parse_hex(text, gid, sizeof(gid)))
+		return false;
+	snprintf(path, sizeof(path), "%s/address", scene_ifaces[n]);
+	if (!read_text(path, text, sizeof(text)) ||
+	    !parse_hex(text, lladdr, sizeof(lladdr)))
+		return false;
+	port->lid = lid;
+	memcpy(port->gid, gid, sizeof(gid));
+	memcpy(port->lladdr, lladdr, sizeof(lladdr));
+	return true;
+}
+
+/* What may change: LIDs, addresses */
+void scene_read(void)
+{
+	unsigned int n;
+
+	for (n = 0; n < PORTS; n++)
+		read_port(n);
+}
+
+/* Interfaces can carry packets. */
+bool scene_healthy(void)
+{
+	static const char * const ifaces[] = {
+		"/sys/class/net/ib0", "/sys/class/net/ib0.8001", "/sys/class/net/eib0",
+		"/run/fuzz/peer/class/net/ib1",
+	};
+	char path[128], text[32];
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(ifaces); n++) {
+		snprintf(path, sizeof(path), "%s/carrier", ifaces[n]);
+		if (!read_text(path, text, sizeof(text)) || strcmp(text, "1"))
+			return false;
+	}
+	return true;
+}
+
+void scene_open(void)
+{
+	char path[128];
+	unsigned int n;
+
+	for (n = 0; n < PORTS; n++) {
+		snprintf(path, sizeof(path), DEBUGFS "/ibdevsim%u/port1/inject", n);
+		scene_ports[n].inject = open(path, O_WRONLY | O_CLOEXEC);
+		if (scene_ports[n].inject < 0)
+			err(2, "%s", path);
+		if (!read_port(n))
+			errx(2, "port %u and its interface cannot be read", n);
+	}
+}
