@@ -13,6 +13,8 @@ KINDS = ("packet", "cm", "sa", "link", "genl", "ethtool", "write", "read",
 LONGEST_DATA = 512
 MOST_CALLS = 24
 WIDTH = 60
+# Between the inputs of a file
+SEPARATOR = "# then\n"
 
 
 class Wrong(ValueError):
@@ -28,6 +30,19 @@ def calls_of(data):
         found.append((KINDS[data[0] % len(KINDS)], data[1], data[4:4 + length]))
         data = data[4 + length:]
     return found
+
+
+def of_calls(calls):
+    """The binary input of calls, as calls_of() gives them."""
+    return b"".join(bytes([KINDS.index(kind), variant]) +
+                    len(body).to_bytes(2, "big") + body
+                    for kind, variant, body in calls)
+
+
+def read_file(path):
+    """The binary inputs of a file in text form."""
+    with open(path, encoding="utf-8") as file:
+        return [to_binary(part) for part in file.read().split(SEPARATOR)]
 
 
 def to_text(data, comment=""):
@@ -46,7 +61,7 @@ def to_text(data, comment=""):
 
 def to_binary(text):
     """Text as a binary input; Wrong if it is none."""
-    result = b""
+    calls = []
     for line in text.replace("\\\n", " ").splitlines():
         words = line.split("#")[0].split()
         if not words:
@@ -59,6 +74,5 @@ def to_binary(text):
             raise Wrong(f"{line!r}: {error}") from None
         if not 0 <= variant < 256 or len(body) > LONGEST_DATA:
             raise Wrong(f"{line!r}: variant or data out of bounds")
-        result += bytes([KINDS.index(words[0]), variant]) + \
-            len(body).to_bytes(2, "big") + body
-    return result
+        calls.append((words[0], variant, body))
+    return of_calls(calls)

@@ -8,14 +8,12 @@
  * to memory that the host sees before: the kernel may not survive it.
  */
 #include <err.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -206,17 +204,10 @@ static void state_tell(void)
 
 static bool pci_is(const char *path, const char *file, const char *value)
 {
-	char name[512], text[16] = "";
-	int fd;
+	char name[512], text[16];
 
 	snprintf(name, sizeof(name), "%s/%s", path, file);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = 0;
-	close(fd);
-	return !strncmp(text, value, strlen(value));
+	return scene_read_text(name, text, sizeof(text)) && !strcmp(text, value);
 }
 
 /* QEMU's ivshmem device, which is a file of the host */

@@ -124,7 +124,9 @@ void scene_read(void);
 bool scene_healthy(void);
 const char *scene_name(u8 n);
 unsigned int scene_index(const char *name);
+bool scene_write(const char *path, const void *data, size_t len);
 void scene_text(const char *path, const char *text);
+bool scene_read_text(const char *path, char *text, size_t size);
 u32 lladdr_qpn(const u8 *lladdr);
 
 /* ---- calls -------------------------------------------------------------- */

@@ -6,7 +6,6 @@
  * the same file when others come or go.
  */
 #include <err.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <ftw.h>
@@ -169,7 +168,6 @@ void write_call(const struct call *call)
 	struct file *file = choose(&writable, call->variant, take8(&r));
 	char text[4096];
 	size_t len = 0;
-	int fd;
 
 	if (!file)
 		return;
@@ -182,14 +180,7 @@ void write_call(const struct call *call)
 			len += sprintf(text + len, "%s",
 				       words[byte % ARRAY_SIZE(words)]);
 	}
-	/* Some actions of the fabric wait: not for ever, but for long. */
-	fd = open(file->path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return;
-	file->written = true;
-	if (write(fd, text, len) < 0)
-		errno = 0;
-	close(fd);
+	file->written = scene_write(file->path, text, len);
 }
 
 void read_call(const struct call *call)
@@ -222,20 +213,15 @@ void files_undo(void)
 		file->written = false;
 		if (*file->before)
 			scene_text(file->path, file->before);
-		else if (strstr(file->path, "fail_call"))
-			scene_text(file->path, "off");
 	}
 	/* HCAs that an input may have made */
 	for (n = 3; n < 10; n++) {
-		char text[8];
+		char path[64];
 
-		snprintf(text, sizeof(text), "%d", n);
-		if (!access("/sys/class/infiniband", X_OK)) {
-			char path[64];
-
-			snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%d", n);
-			if (!access(path, F_OK))
-				scene_text("/sys/bus/ibdevsim/del_device", text);
-		}
+		snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%d", n);
+		if (access(path, F_OK))
+			continue;
+		snprintf(path, sizeof(path), "%d", n);
+		scene_text("/sys/bus/ibdevsim/del_device", path);
 	}
 }

@@ -31,7 +31,6 @@ enum {
 };
 
 enum {
-	SA_CLASS_PORT_INFO = 0x01,
 	SA_PATH = 0x35,
 	SA_MEMBER = 0x38,
 };
@@ -44,21 +43,21 @@ enum {
 #define REMEMBERED	8
 
 /**
- * struct seen - MADs that a port sent, the latest of each kind
- * @sa: requests to the SA that were not answered here
+ * struct seen - what a port sent
+ * @sa: requests to the SA that were not answered here, the latest of them
  * @sa_n: their number
- * @req: requests for connections
- * @req_n: their number so far; the place is this modulo REMEMBERED
- * @conns: connections accepted or asked for
- * @conns_n: likewise
+ * @asked: it asked for a connection
+ * @asked_id: its communication id in the latest such request
+ * @accepted: it accepted a connection
+ * @conn: the latest one
  */
 struct seen {
 	u8 sa[REMEMBERED][MAD_LEN];
 	unsigned int sa_n;
-	u8 req[REMEMBERED][MAD_LEN];
-	unsigned int req_n;
-	struct conn_seen conns[REMEMBERED];
-	unsigned int conns_n;
+	bool asked;
+	u32 asked_id;
+	bool accepted;
+	struct conn_seen conn;
 };
 
 static struct seen seen[PORTS];
@@ -109,19 +108,20 @@ static void see_sa(struct seen *s, const u8 *mad)
 static void see_cm(struct seen *s, const u8 *mad)
 {
 	const u8 *data = mad + MAD_DATA;
-	struct conn_seen *conn;
 
 	switch (get16(mad + 16)) {
 	case CM_REQ:
-		memcpy(s->req[s->req_n++ % REMEMBERED], mad, MAD_LEN);
+		s->asked = true;
+		s->asked_id = get32(data);
 		break;
 	case CM_REP:
-		conn = &s->conns[s->conns_n++ % REMEMBERED];
-		conn->local = get32(data);
-		conn->remote = get32(data + 4);
-		conn->qpn = get32(data + 12) >> 8;
-		/* The PSN of our REQ */
-		conn->psn = 0;
+		s->accepted = true;
+		/* The PSN is that of our REQ. */
+		s->conn = (struct conn_seen){
+			.local = get32(data),
+			.remote = get32(data + 4),
+			.qpn = get32(data + 12) >> 8,
+		};
 		break;
 	}
 }
@@ -221,20 +221,16 @@ bool mirror_conn(unsigned int port, struct conn_seen *conn)
 	bool found;
 
 	pthread_mutex_lock(&lock);
-	found = s->conns_n;
-	if (found)
-		*conn = s->conns[(s->conns_n - 1) % REMEMBERED];
+	found = s->accepted;
+	*conn = s->conn;
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
 void mirror_sent(unsigned int port)
 {
-	struct seen *s = &seen[port];
-
 	pthread_mutex_lock(&lock);
-	if (s->conns_n)
-		s->conns[(s->conns_n - 1) % REMEMBERED].psn++;
+	seen[port].conn.psn++;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -286,12 +282,22 @@ enum {
 
 static bool has_req(const struct seen *s)
 {
-	return s->req_n;
+	return s->asked;
 }
 
 static bool has_conn(const struct seen *s)
 {
-	return s->conns_n;
+	return s->accepted;
+}
+
+static u32 asked_id(unsigned int port)
+{
+	u32 id;
+
+	pthread_mutex_lock(&lock);
+	id = seen[port].asked_id;
+	pthread_mutex_unlock(&lock);
+	return id;
 }
 
 static void fill_private(u8 *to, u8 flags, const u8 *lladdr)
@@ -336,14 +342,9 @@ static u8 *fill_req(u8 *data, unsigned int to, u8 flags)
 
 static u8 *fill_rep(u8 *data, unsigned int to, u8 flags)
 {
-	const u8 *req;
-
 	if (!await(to, has_req))
 		return NULL;
-	pthread_mutex_lock(&lock);
-	req = seen[to].req[(seen[to].req_n - 1) % REMEMBERED] + MAD_DATA;
-	set32(data + 4, get32(req));
-	pthread_mutex_unlock(&lock);
+	set32(data + 4, asked_id(to));
 	set32(data, ++next_id);
 	set24(data + 12, 0x4000 + next_id % 0x1000);
 	data[26] = 0x78;
@@ -360,10 +361,7 @@ static u8 *fill_other(u8 *data, unsigned int to, u16 attr, u8 flags)
 	struct conn_seen conn = { };
 
 	if (flags & CM_SAME_ID && await(to, has_req)) {
-		pthread_mutex_lock(&lock);
-		conn.local = get32(seen[to].req[(seen[to].req_n - 1) % REMEMBERED] +
-				   MAD_DATA);
-		pthread_mutex_unlock(&lock);
+		conn.local = asked_id(to);
 		conn.remote = next_id;
 	} else if (await(to, has_conn)) {
 		mirror_conn(to, &conn);

@@ -301,7 +301,7 @@ void link_call(const struct call *call)
 	struct reader r = reader_of(call);
 
 	switch (call->variant % 16) {
-	/* To make a link takes a hundred times as long as what else there is. */
+	/* Links are seldom made: that takes far longer than all else. */
 	case 0:
 		return make_link("ipoib", &r);
 	case 1:

@@ -5,6 +5,7 @@
  * The script "scene" beside this directory made it, and mends it.
  */
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -54,19 +55,26 @@ u32 lladdr_qpn(const u8 *lladdr)
 	return lladdr[1] << 16 | lladdr[2] << 8 | lladdr[3];
 }
 
-/* Write a text to a file; errors are of no interest. */
-void scene_text(const char *path, const char *text)
+/* Write to a file, with an error or without; false if it can't be opened. */
+bool scene_write(const char *path, const void *data, size_t len)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
-		return;
-	if (write(fd, text, strlen(text)) < 0)
-		(void)0;
+		return false;
+	if (write(fd, data, len) < 0)
+		errno = 0;
 	close(fd);
+	return true;
 }
 
-static bool read_text(const char *path, char *text, size_t size)
+void scene_text(const char *path, const char *text)
+{
+	scene_write(path, text, strlen(text));
+}
+
+/* The first line of a file */
+bool scene_read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t len;
@@ -106,18 +114,19 @@ static bool read_port(unsigned int n)
 	u16 lid;
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/lid", n);
-	if (!read_text(path, text, sizeof(text)))
+	if (!scene_read_text(path, text, sizeof(text)))
 		return false;
 	lid = strtoul(text, NULL, 16);
 	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/sm_lid", n);
-	if (!read_text(path, text, sizeof(text)))
+	if (!scene_read_text(path, text, sizeof(text)))
 		return false;
 	port->sm_lid = strtoul(text, NULL, 16);
 	snprintf(path, sizeof(path), "/sys/class/infiniband/ibdevsim%u/ports/1/gids/0", n);
-	if (!read_text(path, text, sizeof(text)) || !parse_hex(text, gid, sizeof(gid)))
+	if (!scene_read_text(path, text, sizeof(text)) ||
+	    !parse_hex(text, gid, sizeof(gid)))
 		return false;
 	snprintf(path, sizeof(path), "%s/address", scene_ifaces[n]);
-	if (!read_text(path, text, sizeof(text)) ||
+	if (!scene_read_text(path, text, sizeof(text)) ||
 	    !parse_hex(text, lladdr, sizeof(lladdr)))
 		return false;
 	port->lid = lid;
@@ -147,7 +156,7 @@ bool scene_healthy(void)
 
 	for (n = 0; n < ARRAY_SIZE(ifaces); n++) {
 		snprintf(path, sizeof(path), "%s/carrier", ifaces[n]);
-		if (!read_text(path, text, sizeof(text)) || strcmp(text, "1"))
+		if (!scene_read_text(path, text, sizeof(text)) || strcmp(text, "1"))
 			return false;
 	}
 	return true;

@@ -52,7 +52,6 @@ struct qp_made {
 /* What the input has made: the latest of each kind */
 static struct {
 	int fd;
-	int async_fd;
 	u32 pd;
 	u32 cq;
 	u32 srq;
@@ -63,7 +62,7 @@ static struct {
 	u32 channel;
 	struct qp_made qps[QPS];
 	u32 qps_n;
-} verbs = { .fd = -1, .async_fd = -1 };
+} verbs = { .fd = -1 };
 
 static u8 *memory;
 static u8 answer[8192];
@@ -194,6 +193,13 @@ static size_t fill_two(u8 *to, u32 first, u32 second)
 	return 16;
 }
 
+static size_t fill_handle(u8 *to, u32 handle)
+{
+	memset(to, 0, 8);
+	memcpy(to, &handle, sizeof(handle));
+	return 8;
+}
+
 /* Commands whose answer's address is not their first field */
 static bool has_answer(u8 command)
 {
@@ -241,29 +247,23 @@ static size_t fill(u8 command, u8 *to, u8 which)
 		.qp_handle = qp_latest(0)->handle,
 		.mlid = 0xc001,
 	};
-	u32 port_or_pd[2] = { verbs.pd, 0 };
 
 	memcpy(ah.attr.grh.dgid, scene_ports[0].gid, 16);
 	switch (command) {
 	case IB_USER_VERBS_CMD_QUERY_PORT:
 		return fill_two(to, 1, 0);
 	case IB_USER_VERBS_CMD_DEALLOC_PD:
-		memcpy(to, port_or_pd, sizeof(port_or_pd));
-		return sizeof(port_or_pd);
+		return fill_handle(to, verbs.pd);
 	case IB_USER_VERBS_CMD_CREATE_AH:
 		memcpy(to, &ah, sizeof(ah));
 		return sizeof(ah);
 	case IB_USER_VERBS_CMD_DESTROY_AH:
-		port_or_pd[0] = verbs.ah;
-		memcpy(to, port_or_pd, sizeof(port_or_pd));
-		return sizeof(port_or_pd);
+		return fill_handle(to, verbs.ah);
 	case IB_USER_VERBS_CMD_REG_MR:
 		memcpy(to, &mr, sizeof(mr));
 		return sizeof(mr);
 	case IB_USER_VERBS_CMD_DEREG_MR:
-		port_or_pd[0] = verbs.mr;
-		memcpy(to, port_or_pd, sizeof(port_or_pd));
-		return sizeof(port_or_pd);
+		return fill_handle(to, verbs.mr);
 	case IB_USER_VERBS_CMD_CREATE_CQ:
 		memcpy(to, &cq, sizeof(cq));
 		return sizeof(cq);
@@ -273,9 +273,7 @@ static size_t fill(u8 command, u8 *to, u8 which)
 	case IB_USER_VERBS_CMD_DESTROY_CQ:
 		return fill_two(to, verbs.cq, 0);
 	case IB_USER_VERBS_CMD_REQ_NOTIFY_CQ:
-		port_or_pd[0] = verbs.cq;
-		memcpy(to, port_or_pd, sizeof(port_or_pd));
-		return sizeof(port_or_pd);
+		return fill_handle(to, verbs.cq);
 	case IB_USER_VERBS_CMD_CREATE_QP:
 		return fill_qp((struct ib_uverbs_create_qp *)to, which);
 	case IB_USER_VERBS_CMD_QUERY_QP:
@@ -318,9 +316,6 @@ static void remember(u8 command)
 
 	memcpy(words, answer, sizeof(words));
 	switch (command) {
-	case IB_USER_VERBS_CMD_GET_CONTEXT:
-		verbs.async_fd = words[0];
-		break;
 	case IB_USER_VERBS_CMD_ALLOC_PD:
 		verbs.pd = words[0];
 		break;
@@ -544,15 +539,16 @@ void verbs_call(const struct call *call)
 	}
 }
 
-/* As the end of the program */
+/*
+ * As the end of the program.  Descriptors that the kernel has made since are gone,
+ * too, whether it could tell their numbers or not; of what is open now nothing else
+ * is younger.
+ */
 void verbs_close(void)
 {
-	if (verbs.async_fd >= 0)
-		close(verbs.async_fd);
-	if (verbs.fd >= 0)
-		close(verbs.fd);
-	if (verbs.channel)
-		close(verbs.channel);
+	if (verbs.fd < 0)
+		return;
+	close_range(verbs.fd, ~0U, 0);
 	memset(&verbs, 0, sizeof(verbs));
-	verbs.fd = verbs.async_fd = -1;
+	verbs.fd = -1;
 }

@@ -13,14 +13,6 @@
 #include "cover.h"
 
 void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_cmp1(u8 a, u8 b);
-void __sanitizer_cov_trace_cmp2(u16 a, u16 b);
-void __sanitizer_cov_trace_cmp4(u32 a, u32 b);
-void __sanitizer_cov_trace_cmp8(u64 a, u64 b);
-void __sanitizer_cov_trace_const_cmp1(u8 a, u8 b);
-void __sanitizer_cov_trace_const_cmp2(u16 a, u16 b);
-void __sanitizer_cov_trace_const_cmp4(u32 a, u32 b);
-void __sanitizer_cov_trace_const_cmp8(u64 a, u64 b);
 void __sanitizer_cov_trace_switch(u64 value, const u64 *cases);
 
 static __always_inline void cover_compared(u64 a, u64 b)
@@ -46,45 +38,21 @@ notrace void __sanitizer_cov_trace_pc(void)
 	WRITE_ONCE(cover_area->hits, READ_ONCE(cover_area->hits) + 1);
 }
 
-notrace void __sanitizer_cov_trace_cmp1(u8 a, u8 b)
-{
-	cover_compared(a, b);
+#define COVER_COMPARE(name, type)					\
+void name(type a, type b);						\
+notrace void name(type a, type b)					\
+{									\
+	cover_compared(a, b);						\
 }
 
-notrace void __sanitizer_cov_trace_cmp2(u16 a, u16 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_cmp4(u32 a, u32 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_cmp8(u64 a, u64 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_const_cmp1(u8 a, u8 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_const_cmp2(u16 a, u16 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_const_cmp4(u32 a, u32 b)
-{
-	cover_compared(a, b);
-}
-
-notrace void __sanitizer_cov_trace_const_cmp8(u64 a, u64 b)
-{
-	cover_compared(a, b);
-}
+COVER_COMPARE(__sanitizer_cov_trace_cmp1, u8)
+COVER_COMPARE(__sanitizer_cov_trace_cmp2, u16)
+COVER_COMPARE(__sanitizer_cov_trace_cmp4, u32)
+COVER_COMPARE(__sanitizer_cov_trace_cmp8, u64)
+COVER_COMPARE(__sanitizer_cov_trace_const_cmp1, u8)
+COVER_COMPARE(__sanitizer_cov_trace_const_cmp2, u16)
+COVER_COMPARE(__sanitizer_cov_trace_const_cmp4, u32)
+COVER_COMPARE(__sanitizer_cov_trace_const_cmp8, u64)
 
 /* @cases: their number, their size in bits, and they themselves. */
 notrace void __sanitizer_cov_trace_switch(u64 value, const u64 *cases)
