@@ -685,8 +685,14 @@ def test_groups_sent():
                     most)
         for number in range(100, 200):
             sock.sendto(b"x", (f"239.63.1.{number}", 9))
-        mcast_send(bad, "239.62.1.1", last, 1)
-        ksft_eq(last.collect(1, slow(3)), 1)
+
+        def arrives():
+            mcast_send(bad, "239.62.1.1", last, 1)
+            return last.drain()
+
+        # It goes to all; or to its group, if the machine is so slow that another one
+        # may be joined.  Then the SA has its hands full, and packets can be dropped.
+        wait_until(arrives, 30, "a datagram to one more group", interval=0.2)
     unharmed(pair, good, bad)
 
 
