@@ -88,7 +88,9 @@ def test_networkd():
     defer(cmd, ["systemctl", "disable", "--now", "eipoib@ib0"], fail=False,
           timeout=slow(30))
     cmd(["systemctl", "enable", "--now", "eipoib@ib0"], timeout=slow(60))
-    cmd(["networkctl", "reload"], timeout=slow(30))
+    # networkd says that it is ready before it has its name on the bus.
+    wait_until(lambda: cmd(["networkctl", "reload"], timeout=slow(30)), 20,
+               "networkd to answer")
     wait_until(lambda: addresses("br0") >= {"10.0.0.1", "fd00::1"}, 30,
                "the bridge's addresses")
     wait_until(lambda: (link("eib0") or {}).get("master") == "br0", 20, "its port")
