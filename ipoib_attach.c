@@ -8,10 +8,11 @@
  * every two seconds.  Before a QP is destroyed this is repeated at once, until
  * the deadline of ipoib_drain.c.
  *
- * A QP that is attached even then outlives its interface: it is lost.  What the
- * HCA or the NAPI may use because of it stays: its queue, its CQs, its receive
- * buffers, and if need be all of the port's channels.  Attempts to destroy it
- * go on, for as long as the port exists.
+ * A QP that is attached even then outlives its interface: it is lost.  So is one
+ * that the HCA refuses to destroy, also that of a connection.  What the HCA or the
+ * NAPI may use because of it stays: its queue, its CQs, its receive buffers, and
+ * if need be all of the port's channels.  Attempts to destroy it go on, for as
+ * long as the port exists.
  *
  * Locks: that of the engine, struct ipoib_attached.lock; ipoib_port.lock for
  * lost QPs.
@@ -35,7 +36,7 @@
 
 /**
  * struct ipoib_attachment - a QP is attached to a group
- * @entry: in ipoib_attached.list or ipoib_txq.lost_groups
+ * @entry: in ipoib_attached.list or ipoib_qp.lost_groups
  * @mgid: GID
  * @mlid: LID
  * @group: who wants it, NULL: it is stale
@@ -279,7 +280,7 @@ bool ipoib_detach_all(struct ipoib_attached *a)
  * @a: attachments, without groups
  * @wait: repeat it until the deadline of teardown
  *
- * What is still attached then is for ipoib_lost_add(), or ipoib_attached_hand().
+ * What is still attached then is for ipoib_lost_add_txq(), or ipoib_attached_hand().
  *
  * Context: process, @a->lock not held; waits for a second at most.
  */
@@ -308,97 +309,124 @@ void ipoib_attached_hand(struct ipoib_attached *a, struct ipoib_attached *to)
 
 /* ---- QPs that can't be destroyed ----------------------------------------- */
 
-/* The interface is gone: what was received is dropped. */
-static void ipoib_lost_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
-			  struct ipoib_rx_slot *slot, const struct ib_wc *wc,
-			  struct ipoib_rx_batch *batch)
+/* Of whom it was is gone: what was received is dropped. */
+void ipoib_lost_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
+		   struct ipoib_rx_slot *slot, const struct ib_wc *wc,
+		   struct ipoib_rx_batch *batch)
 {
 }
 
-static void ipoib_lost_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
-			  struct ipoib_tx_batch *batch, int budget)
+/* What was sent was taken back. */
+void ipoib_lost_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
+		   struct ipoib_tx_batch *batch, int budget)
 {
 }
-
-static const struct ipoib_qp_ops ipoib_lost_ops = {
-	.rx = ipoib_lost_rx,
-	.tx = ipoib_lost_tx,
-};
 
 /**
- * ipoib_lost_add - a QP can't be destroyed, and its interface goes
- * @txq: its queue, empty, which is not to be freed
- * @a: what it is attached to, NULL for a QP that is not the first
- * @rxq: the interface's private receive queue, which is not to be freed; NULL if
- *	it has none, or goes on to use it
+ * ipoib_lost_add - a QP can't be destroyed, and its owner does not keep it
+ * @qp: QP whose sends were or will be taken back; nothing is posted to it any
+ *	more.  The memory it is in stays until @ops->gone
+ * @ops: handlers from now on: ipoib_lost_rx(), ipoib_lost_tx(), and @gone
+ * @a: what it is attached to, NULL for a QP that receives no multicasts
+ * @rxq: private receive queue that belongs to it alone and is not to be freed
+ *	before @ops->gone; NULL if it has none, or others go on to use it
  *
- * The QP may call into this module, which stays until the QP goes.
+ * Until @ops->gone the caller also keeps the QP's CQs, the SRQ, and the pools of
+ * its buffers.  The QP may call into this module, which stays as long.
  *
- * Completions and events of the QP don't refer to the interface when this
- * returns.
+ * Completions don't use anything of the owner's when this returns; events have
+ * to look at ipoib_qp.lost under RCU, and don't after a grace period.
  *
  * Context: process; takes the port's lock.
  */
-void ipoib_lost_add(struct ipoib_txq *txq, struct ipoib_attached *a,
-		    struct ipoib_rxq *rxq)
+void ipoib_lost_add(struct ipoib_qp *qp, const struct ipoib_qp_ops *ops,
+		    struct ipoib_attached *a, struct ipoib_rxq *rxq)
 {
-	struct ipoib_channel *ch = txq->qp.ch;
+	struct ipoib_channel *ch = qp->ch;
 	struct ipoib_port *port = ch->port;
 
 	__module_get(THIS_MODULE);
-	netdev_warn(txq->qp.dev->ndev, "QP %#x can't be destroyed yet\n",
-		    txq->qp.ib->qp_num);
-	timer_delete_sync(&txq->timer);
-	INIT_LIST_HEAD(&txq->lost_groups);
+	net_ratelimited_function(netdev_warn, qp->dev->ndev,
+				 "QP %#x can't be destroyed yet\n",
+				 qp->ib->qp_num);
+	INIT_LIST_HEAD(&qp->lost_groups);
 	if (a)
-		list_splice_init(&a->list, &txq->lost_groups);
+		list_splice_init(&a->list, &qp->lost_groups);
 	mutex_lock(&port->lock);
 	ipoib_channel_pause(ch);
-	txq->qp.ops = &ipoib_lost_ops;
+	qp->ops = ops;
 	/* The poll ignores receives of a QP without a queue. */
-	if (txq->qp.rxq != &ch->rxq)
-		txq->qp.rxq = NULL;
-	if (rxq) {
+	if (qp->rxq && !qp->rxq->srq)
+		qp->rxq = NULL;
+	if (rxq)
 		list_del_init(&rxq->dirty);
-		txq->lost_rxq = rxq;
-	}
 	ipoib_channel_resume(ch);
-	WRITE_ONCE(txq->qp.dev, NULL);
-	list_add_tail(&txq->lost, &port->lost);
+	WRITE_ONCE(qp->lost, true);
+	list_add_tail(&qp->lost_entry, &port->lost);
 	queue_delayed_work(ipoib_wq, &port->lost_work, IPOIB_DETACH_AGAIN);
 	mutex_unlock(&port->lock);
-	/* ipoib_ud_qp_event() may be using the interface. */
-	synchronize_rcu();
 }
 
-/* Try to silence and to destroy a lost QP, and free what belongs to it. */
-static bool ipoib_lost_end(struct ipoib_txq *txq)
+static void ipoib_lost_txq_gone(struct ipoib_qp *qp)
 {
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
-	struct ipoib_attachment *at, *next;
+	struct ipoib_txq *txq = qp->txq;
 
-	ib_modify_qp(txq->qp.ib, &attr, IB_QP_STATE);
-	list_for_each_entry_safe(at, next, &txq->lost_groups, entry)
-		if (!ib_detach_mcast(txq->qp.ib, &at->mgid,
-				     be16_to_cpu(at->mlid)))
-			ipoib_attachment_free(at);
-	if (!list_empty(&txq->lost_groups) || ipoib_drain_destroy_qp(&txq->qp))
-		return false;
-	ipoib_cq_put(txq->qp.ch, &txq->cqs);
-	list_del(&txq->lost);
+	ipoib_cq_put(qp->ch, &txq->cqs);
 	if (txq->lost_rxq) {
 		ipoib_rxq_free(txq->lost_rxq);
 		kfree(txq->lost_rxq);
 	}
 	ipoib_txq_release(txq);
+}
+
+static const struct ipoib_qp_ops ipoib_lost_txq_ops = {
+	.rx = ipoib_lost_rx,
+	.tx = ipoib_lost_tx,
+	.gone = ipoib_lost_txq_gone,
+};
+
+/**
+ * ipoib_lost_add_txq - the QP of a transmit queue can't be destroyed
+ * @txq: queue, empty, which is not to be freed
+ * @a: what it is attached to, NULL for a QP that is not the first
+ * @rxq: the interface's private receive queue, which is not to be freed; NULL if
+ *	it has none, or goes on to use it
+ *
+ * Nothing refers to the interface any more when this returns.
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_lost_add_txq(struct ipoib_txq *txq, struct ipoib_attached *a,
+			struct ipoib_rxq *rxq)
+{
+	timer_delete_sync(&txq->timer);
+	txq->lost_rxq = rxq;
+	ipoib_lost_add(&txq->qp, &ipoib_lost_txq_ops, a, rxq);
+	/* ipoib_ud_qp_event() may be using the interface. */
+	synchronize_rcu();
+}
+
+/* Try to silence and to destroy a lost QP, and free what belongs to it. */
+static void ipoib_lost_end(struct ipoib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+	struct ipoib_attachment *at, *next;
+
+	ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
+	list_for_each_entry_safe(at, next, &qp->lost_groups, entry)
+		if (!ib_detach_mcast(qp->ib, &at->mgid, be16_to_cpu(at->mlid)))
+			ipoib_attachment_free(at);
+	if (!list_empty(&qp->lost_groups) || ipoib_drain_destroy_qp(qp))
+		return;
+	list_del(&qp->lost_entry);
+	qp->ops->gone(qp);
 	module_put(THIS_MODULE);
-	return true;
 }
 
 /* Try that with all of them; true if there are none any more. */
 static bool ipoib_lost_end_all(struct ipoib_port *port)
 {
-	struct ipoib_txq *txq, *next;
+	struct ipoib_qp *qp, *next;
 	LIST_HEAD(list);
 	bool none;
 
@@ -406,8 +434,8 @@ static bool ipoib_lost_end_all(struct ipoib_port *port)
 	list_splice_init(&port->lost, &list);
 	mutex_unlock(&port->lock);
 	/* To destroy a QP takes the lock. */
-	list_for_each_entry_safe(txq, next, &list, lost)
-		ipoib_lost_end(txq);
+	list_for_each_entry_safe(qp, next, &list, lost_entry)
+		ipoib_lost_end(qp);
 	mutex_lock(&port->lock);
 	list_splice(&list, &port->lost);
 	none = list_empty(&port->lost);

@@ -55,9 +55,10 @@ enum ipoib_conn_event {
  *
  * The interface's work item (ipoib_cm_run()) creates it, changes its state and
  * takes it down; everybody else sets bits in @events.  It is freed after its CM
- * id has been destroyed.
+ * id and its QP have been destroyed.
  *
  * @qp: QP
+ * @ref: held until the CM id is destroyed, and by a lost QP
  * @active: opened by this host
  * @cqs: room for its completions
  * @id: CM id
@@ -97,6 +98,7 @@ enum ipoib_conn_event {
  */
 struct ipoib_conn {
 	struct ipoib_qp qp;
+	refcount_t ref;
 	bool active;
 	struct ipoib_cqs cqs;
 	struct ib_cm_id *id;
@@ -325,7 +327,7 @@ struct ipoib_cm_rx {
 
 /**
  * struct ipoib_cm_port - state shared by the connections of a port
- * @users: interfaces in connected mode
+ * @users: interfaces in connected mode, and lost QPs of connections
  * @max_sge: SGEs that a receive may have
  * @max_msg: longest message that a connection receives
  * @srq: receives come from SRQs
@@ -375,6 +377,7 @@ void ipoib_rc_resend(struct sk_buff_head *list);
 
 /* ipoib_cm_port.c */
 int ipoib_cm_port_get(struct ipoib_port *port);
+void ipoib_cm_port_keep(struct ipoib_port *port);
 void ipoib_cm_port_put(struct ipoib_port *port);
 int ipoib_conn_create_rxq(struct ipoib_conn *conn);
 void ipoib_conn_detach_rxq(struct ipoib_conn *conn);

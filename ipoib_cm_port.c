@@ -210,8 +210,23 @@ unlock:
 }
 
 /**
- * ipoib_cm_port_put - undo ipoib_cm_port_get(); no connection is left
+ * ipoib_cm_port_keep - one more user, which can't fail
+ * @port: port with users; to be undone by ipoib_cm_port_put()
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_cm_port_keep(struct ipoib_port *port)
+{
+	mutex_lock(&port->lock);
+	port->cm->users++;
+	mutex_unlock(&port->lock);
+}
+
+/**
+ * ipoib_cm_port_put - undo ipoib_cm_port_get(); no connection of the user is left
  * @port: port
+ *
+ * Context: process; takes the port's lock.
  */
 void ipoib_cm_port_put(struct ipoib_port *port)
 {

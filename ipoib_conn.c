@@ -11,6 +11,8 @@
 #include <linux/moduleparam.h>
 
 #include "ipoib.h"
+#include "ipoib_attach.h"
+#include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_cq.h"
@@ -96,8 +98,8 @@ void ipoib_conn_move(struct ipoib_conn *conn, enum ipoib_conn_state to)
 
 	WARN_ON_ONCE(!ipoib_conn_may_move(conn->state, to));
 	trace_ipoib_conn_state(conn->qp.dev, &conn->gid, conn->active,
-			       conn->qp.ib ? conn->qp.ib->qp_num : 0,
-			       conn->reject, conn->status, conn->state, to);
+			       conn->qpn, conn->reject, conn->status,
+			       conn->state, to);
 	WRITE_ONCE(conn->state, to);
 	WRITE_ONCE(conn->since, jiffies);
 	if (ipoib_conn_status(to) != was)
@@ -114,6 +116,7 @@ struct ipoib_conn *ipoib_conn_alloc(struct ipoib_dev *dev,
 	if (!conn)
 		return NULL;
 	refcount_inc(&dev->cm->users);
+	refcount_set(&conn->ref, 1);
 	conn->active = active;
 	conn->qp.ops = &ipoib_rc_qp_ops;
 	conn->qp.dev = dev;
@@ -134,15 +137,23 @@ void ipoib_cm_put(struct ipoib_cm *cm)
 		complete(&cm->unused);
 }
 
+static void ipoib_conn_put(struct ipoib_conn *conn)
+{
+	if (refcount_dec_and_test(&conn->ref))
+		kfree_rcu(conn, rcu);
+}
+
+/* A lost QP goes on to receive. */
 void ipoib_conn_free(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
 	ipoib_tx_ring_free(&conn->ring);
-	ipoib_conn_free_rxq(conn);
+	if (!conn->qp.lost)
+		ipoib_conn_free_rxq(conn);
 	if (conn->link)
 		ipoib_link_put(conn->link);
-	kfree_rcu(conn, rcu);
+	ipoib_conn_put(conn);
 	ipoib_cm_put(cm);
 }
 
@@ -171,12 +182,10 @@ int ipoib_conn_add(struct ipoib_conn *conn)
 
 /* ---- QPs --------------------------------------------------------------- */
 
-static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
+static void ipoib_conn_handle_qp_event(struct ipoib_conn *conn,
+				       enum ib_event_type event)
 {
-	struct ipoib_qp *qp = ctx;
-	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
-
-	switch (event->event) {
+	switch (event) {
 	case IB_EVENT_QP_LAST_WQE_REACHED:
 		complete(&conn->last_wqe);
 		break;
@@ -192,6 +201,17 @@ static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
 	default:
 		break;
 	}
+}
+
+static void ipoib_conn_qp_event(struct ib_event *event, void *ctx)
+{
+	struct ipoib_qp *qp = ctx;
+
+	rcu_read_lock();
+	if (!READ_ONCE(qp->lost))
+		ipoib_conn_handle_qp_event(container_of(qp, struct ipoib_conn,
+							qp), event->event);
+	rcu_read_unlock();
 }
 
 int ipoib_conn_create_qp(struct ipoib_conn *conn)
@@ -434,10 +454,40 @@ void ipoib_conn_stop_begin(struct ipoib_conn *conn)
 	ipoib_conn_begin_drain(conn);
 }
 
-static void ipoib_conn_destroy_qp(struct ipoib_conn *conn)
+/* The QP is destroyed: nothing of the interface's is used here. */
+static void ipoib_conn_release(struct ipoib_conn *conn)
 {
-	ipoib_drain_destroy_qp(&conn->qp);
 	ipoib_cq_put(conn->qp.ch, &conn->cqs);
+	/* What follows can take long, and outlive the port's pools. */
+	ipoib_conn_free_rxq(conn);
+}
+
+static void ipoib_conn_gone(struct ipoib_qp *qp)
+{
+	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
+
+	ipoib_conn_release(conn);
+	ipoib_cm_port_put(qp->ch->port);
+	ipoib_conn_put(conn);
+}
+
+static const struct ipoib_qp_ops ipoib_conn_lost_ops = {
+	.rx = ipoib_lost_rx,
+	.tx = ipoib_lost_tx,
+	.gone = ipoib_conn_gone,
+};
+
+/* True, unless it is lost: then it keeps what it receives with. */
+static bool ipoib_conn_destroy_qp(struct ipoib_conn *conn)
+{
+	if (!ipoib_drain_destroy_qp(&conn->qp)) {
+		ipoib_conn_release(conn);
+		return true;
+	}
+	refcount_inc(&conn->ref);
+	ipoib_cm_port_keep(conn->qp.ch->port);
+	ipoib_lost_add(&conn->qp, &ipoib_conn_lost_ops, NULL, conn->rxq);
+	return false;
 }
 
 /* Take down all connections of a list at once. */
@@ -445,6 +495,7 @@ void ipoib_conns_close(struct list_head *list)
 {
 	struct ipoib_drain drain;
 	struct ipoib_conn *conn;
+	bool gone = true;
 
 	if (list_empty(list))
 		return;
@@ -457,11 +508,11 @@ void ipoib_conns_close(struct list_head *list)
 	list_for_each_entry(conn, list, entry)
 		ipoib_conn_detach_rxq(conn);
 	ipoib_drain_reset(&drain, false);
-	list_for_each_entry(conn, list, entry) {
-		ipoib_conn_destroy_qp(conn);
-		/* What follows can take long, and outlive the port's pools. */
-		ipoib_conn_free_rxq(conn);
-	}
+	list_for_each_entry(conn, list, entry)
+		gone &= ipoib_conn_destroy_qp(conn);
+	/* Events of lost QPs may be using the interface. */
+	if (!gone)
+		synchronize_rcu();
 }
 
 static void ipoib_cm_reap(struct ipoib_cm *cm)

@@ -52,8 +52,7 @@ struct ipoib_paths;
  * @users: of these, those that use the channels; NAPI runs while it is not zero
  *	(@lock)
  * @drain_missed: jiffies when a QP last missed its deadline, see ipoib_drain.c
- * @lost: struct ipoib_txq whose QPs can't be destroyed, see ipoib_attach.c
- *	(@lock)
+ * @lost: struct ipoib_qp that can't be destroyed, see ipoib_attach.c (@lock)
  * @lost_work: tries again
  * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry

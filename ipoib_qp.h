@@ -23,6 +23,8 @@ struct ipoib_tx_batch;
  * @rx: a receive completed, with success or not; its slot is free afterwards
  * @tx: a send completed.  May add packets to retire to the batch, whose queue
  *	is this QP's or none
+ * @gone: a lost QP was destroyed, see ipoib_lost_add(): free what it used.
+ *	Process context, called once, no lock held; NULL for others
  */
 struct ipoib_qp_ops {
 	void (*rx)(struct ipoib_channel *ch, struct ipoib_qp *qp,
@@ -30,6 +32,7 @@ struct ipoib_qp_ops {
 		   struct ipoib_rx_batch *batch);
 	void (*tx)(struct ipoib_qp *qp, const struct ib_wc *wc,
 		   struct ipoib_tx_batch *batch, int budget);
+	void (*gone)(struct ipoib_qp *qp);
 };
 
 /**
@@ -54,6 +57,10 @@ struct ipoib_qp_ops {
  * @draining: between ipoib_drain_begin() and ipoib_drain_reset()
  * @late: it did not drain, or not in time
  * @stuck: it can't be reset
+ * @lost: it could not be destroyed, and outlives its owner, see ipoib_attach.c:
+ *	its events must not refer to the interface
+ * @lost_entry: in ipoib_port.lost
+ * @lost_groups: what it is attached to then
  */
 struct ipoib_qp {
 	const struct ipoib_qp_ops *ops;
@@ -72,6 +79,9 @@ struct ipoib_qp {
 	bool draining;
 	bool late;
 	bool stuck;
+	bool lost;
+	struct list_head lost_entry;
+	struct list_head lost_groups;
 };
 
 #endif /* IPOIB_QP_H */

@@ -145,9 +145,7 @@ struct ipoib_last {
  * @emptied: to be completed when nothing is in flight, or NULL
  * @bql_bytes: @rc_bytes completed to BQL
  * @done: counters written at completion
- * @lost: in ipoib_port.lost: its QP can't be destroyed, see ipoib_attach.c
- * @lost_groups: what that is attached to then
- * @lost_rxq: its private receive queue then, or NULL
+ * @lost_rxq: private receive queue of a lost QP, or NULL
  * @rcu: frees it
  * @chain: requests not yet posted, linked when the queue is created
  */
@@ -189,8 +187,6 @@ struct ipoib_txq {
 		u64 reaps;
 		u64 errors;
 	} done;
-	struct list_head lost;
-	struct list_head lost_groups;
 	struct ipoib_rxq *lost_rxq;
 	struct rcu_head rcu;
 

@@ -41,7 +41,7 @@ static int ipoib_txq_destroy_qp(struct ipoib_txq *txq)
 static void ipoib_txq_destroy(struct ipoib_txq *txq)
 {
 	if (ipoib_txq_destroy_qp(txq))
-		ipoib_lost_add(txq, NULL, NULL);
+		ipoib_lost_add_txq(txq, NULL, NULL);
 	else
 		ipoib_txq_release(txq);
 }
@@ -75,17 +75,15 @@ static void ipoib_txq_retire_queue(struct ipoib_txq *txq)
 static void ipoib_ud_qp_event(struct ib_event *event, void *ctx)
 {
 	struct ipoib_qp *qp = ctx;
-	struct ipoib_dev *dev;
 
 	if (event->event != IB_EVENT_QP_FATAL)
 		return;		/* expected, or of no interest */
 	rcu_read_lock();
-	dev = READ_ONCE(qp->dev);
-	if (dev) {
-		netdev_warn(dev->ndev, "QP %#x: %s\n",
+	if (!READ_ONCE(qp->lost)) {
+		netdev_warn(qp->dev->ndev, "QP %#x: %s\n",
 			    event->element.qp->qp_num,
 			    ib_event_msg(event->event));
-		ipoib_dev_event(dev, IPOIB_EV_RESTART);
+		ipoib_dev_event(qp->dev, IPOIB_EV_RESTART);
 	}
 	rcu_read_unlock();
 }
@@ -582,8 +580,8 @@ err_destroy:
  * @spare: from ipoib_ud_alloc_txqs()
  *
  * Context: process, ipoib_dev.lock held since then.
- * Return: 0, or -EBUSY if the first QP can't be detached from a group: then the
- *	new queues are destroyed instead
+ * Return: 0, or -EBUSY if the first QP can't be detached from a group, or not be
+ *	reset: then the new queues are destroyed instead
  */
 int ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare)
 {
@@ -594,7 +592,9 @@ int ipoib_ud_replace_txqs(struct ipoib_dev *dev, struct ipoib_txq **spare)
 	lockdep_assert_held(&dev->lock);
 	mutex_lock(&ud->lock);
 	WARN_ON_ONCE(ud->qps != IB_QPS_RESET);
-	if (!ipoib_detach_stale(&ud->attached, true)) {
+	/* One that was not reset may go on to write into a private queue. */
+	if ((ud->rxq && ipoib_dev_qp(dev)->stuck) ||
+	    !ipoib_detach_stale(&ud->attached, true)) {
 		ret = -EBUSY;
 		goto unlock;
 	}
@@ -906,7 +906,7 @@ static void ipoib_ud_destroy_first(struct ipoib_dev *dev)
 		ipoib_txq_release(txq);
 		ipoib_ud_free_rxq(ud);
 	} else {
-		ipoib_lost_add(txq, &ud->attached, ud->rxq);
+		ipoib_lost_add_txq(txq, &ud->attached, ud->rxq);
 		ud->rxq = NULL;
 	}
 	dev->txqs[0] = NULL;

@@ -5,7 +5,7 @@ from lib import (defer, ends, fabric, hca, ifaces, ksft_eq, ksft_false, ksft_ge,
                  ksft_gt, ksft_true, neigh_flush, ping, timeout, wait_until)
 from lib.child import child_by_ip, gone
 from lib.connected import both_connected, established, set_mode, wait_connected
-from lib.sites import Module, Recorded, failing, met, works
+from lib.sites import Module, Recorded, failing, hits, met, works
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 55, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
@@ -22,11 +22,6 @@ def state(end):
 
 def is_up(end):
     return end.carrier() and state(end) == "up"
-
-
-def hits(least):
-    """Wait until calls have failed so many times."""
-    wait_until(lambda: fabric.failed()[1] >= least, 15, f"{least} failures")
 
 
 def places(act, *names):

@@ -387,7 +387,8 @@ def remove():
         if not new.exists():
             new.plug()
         wait_until(there, 10, "its interface")
-    return Operation("HCA pulled", before=plugged, act=gone, works=lambda: works(pair))
+    return Operation("HCA pulled", before=plugged, act=gone, works=lambda: works(pair),
+                     last=True)
 
 
 def without_module():
@@ -424,7 +425,7 @@ def unload():
         ensure_module()
         works(ends())
     return Operation("unload", before=usable, act=without_module,
-                     done=lambda: not loaded(), works=usable)
+                     done=lambda: not loaded(), works=usable, last=True)
 
 
 @timeout(1500)

@@ -35,8 +35,9 @@ MEMORY = re.compile(
     r"|(alloc|get_free)_pages\w*|pcpu_alloc\w*|alloc_cpumask_var\w*|__?\w*alloc_skb"
     r"|napi_build_skb|skb_clone|skb_copy\w*expand|page_pool_(create|alloc\w*)"
     r"|alloc_(workqueue|netdev_mqs)|rhashtable_init\w*|arp_create")
-# QPs of connections that can't be destroyed are forgotten: an open defect.
-NOT_YET = ("destroy_qp",)
+# What has to work in the end where the HCA or the module goes: a QP that is there for
+# good then stays in the HCA.
+LAST = ("destroy_qp", "detach_mcast")
 # How often a site fails; 0: as long as the operation lasts
 TIMES = {1: "once", 2: "twice", 0: "for good"}
 # Seconds of injections per case, unless IPOIB_SITES says others (0: no end of them),
@@ -113,10 +114,19 @@ def within(where):
         _range[:] = [where]
 
 
-def failing(module, name="any", address=None, times=1):
-    """Calls that a module makes fail, or any module's, while it is not there."""
+def failing(module, name="any", address=None, times=1, errno=None, where=None):
+    """
+    Calls that a module makes fail, or any module's, while it is not there; on one HCA
+    only, if @where says which.
+    """
+    # pylint: disable=too-many-arguments
     within(module.range() if module.loaded() else failslab.MODULES)
-    return fabric.fail(name, address, times)
+    return fabric.fail(name, address, times, errno, where)
+
+
+def hits(least, limit=15):
+    """Wait until calls have failed so many times."""
+    wait_until(lambda: fabric.failed()[1] >= least, limit, f"{least} failures")
 
 
 def callee(symbol):
@@ -140,11 +150,21 @@ class Operation:
     """
 
     def __init__(self, name, act, works, before=lambda: None, undo=None,
-                 done=lambda: True, sites=None):
+                 done=lambda: True, sites=None, last=False, spared=()):
+        # pylint: disable=too-many-arguments
         self.name, self.act, self.works = name, act, works
         self.before, self.undo, self.done = before, undo or before, done
         # Those that can't be found out, since they move
         self.sites = sites
+        # The HCA or the module goes with it.
+        self.last = last
+        # Calls that don't fail, since nobody is left who would repeat them
+        self.spared = spared
+
+    def lets_fail(self, name, times):
+        """May calls of that name fail so often?"""
+        return name not in self.spared and bool(times or not self.last or
+                                                name not in LAST)
 
 
 def there():
@@ -254,7 +274,7 @@ def explore(operation, module):
     operation.undo()
     # Where the fabric itself is looked at, so is what tells of it.
     return sorted({site for site in found if site not in looking and
-                   site.name not in (*ONLY_RECORDED, *NOT_YET)},
+                   site.name not in (*ONLY_RECORDED, *operation.spared)},
                   key=lambda site: (site.offset, site.name))
 
 
@@ -327,6 +347,8 @@ class Tally:
     def one(self, operation, module, site):
         """A site fails once, twice, for good."""
         for times, how in TIMES.items():
+            if not operation.lets_fail(site.name, times):
+                continue
             what = f"{operation.name}: {site.name} at {site.symbol} fails {how}"
             try:
                 hits, why = inject(operation, module, site, times)

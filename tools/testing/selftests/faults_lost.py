@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QPs that the HCA refuses to destroy: what they use stays until they can be."""
+
+from lib import (defer, ends, ends_with, ensure_module, fabric, ksft_eq, ksft_ge,
+                 ksft_true, read, timeout, unload_module, wait_until)
+from lib.child import Children, child_by_ip, gone
+from lib.connected import both_connected, set_mode, to_datagram, wait_connected
+from lib.ksft import undone
+from lib.sites import Module, failing, hits, works
+
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions":
+        "Default=0x7fff, ipoib : ALL=full;\n"
+        "p1=0x0001, ipoib : ALL=full;\n"}
+# The core has no room for them.
+GROUPS = ("life", "sites")
+VERBS_ONLY = "the driver's own verbs fail"
+
+IPOIB = Module("ib_ipoib", "IPOIB_MODULE")
+
+
+def numbers(where, *types):
+    """Those of the QPs of an HCA."""
+    return {qp.qpn for qp in where.data_qps(*types)}
+
+
+def srqs(where):
+    """How many SRQs an HCA has."""
+    return next(int(line.split()[1]) for line in
+                read(f"{where.dir}/objects").splitlines() if line.startswith("srq "))
+
+
+def connect(pair):
+    """Connections between two ends in connected mode, both ways."""
+    wait_connected(pair.a, pair.b)
+    wait_connected(pair.b, pair.a)
+
+
+def connections_stay(pair, shared):
+    """
+    Connections are closed, others come and go, and no QP can be destroyed: they stay,
+    with what they receive into (a @shared queue or their own), until they can be.
+    """
+    where = both_connected(pair).b.port.hca
+    ksft_eq(any(qp.srq for qp in where.data_qps("RC")), shared, "an SRQ")
+    with failing(IPOIB, "destroy_qp", times=0):
+        lost = numbers(where, "RC")
+        ksft_ge(len(lost), 2, "QPs of connections")
+        to_datagram(pair.b)
+        hits(len(lost))
+        ksft_true(lost <= numbers(where, "RC"), "they stay")
+        kept = srqs(where)
+        works(pair)
+        set_mode(pair.b, "connected")
+        wait_connected(pair.b, pair.a, 40)
+        ksft_true(lost < numbers(where, "RC"), "they and others")
+        for end in pair:
+            to_datagram(end)
+        works(pair)
+    for end in pair:
+        wait_until(lambda at=end: not numbers(at.port.hca, "RC"), 20, "QPs destroyed")
+    if shared:
+        # One that a QP uses can't be destroyed before it.
+        wait_until(lambda: srqs(where) < kept, 10, "SRQs destroyed")
+    connect(both_connected(pair))
+    works(pair)
+
+
+@timeout(120)
+def test_connection():
+    """QPs of connections that share their receives."""
+    pair = ends()
+    pair.b.port.hca.need(srq=1)
+    connections_stay(pair, True)
+
+
+@timeout(120)
+def test_connection_no_srq():
+    """Those with receives of their own."""
+    connections_stay(ends_with(srq=0), False)
+
+
+@timeout(120)
+def test_child():
+    """A child that is deleted goes, its QPs and those of its connections later."""
+    pair = ends()
+    where = pair.b.port.hca
+    before = numbers(where)
+    with undone():
+        both = Children(*(child_by_ip(end, 0x8001, words="mode connected")
+                          for end in pair)).up()
+        connect(both)
+        lost = numbers(where) - before
+        ksft_ge(len(lost), 3, "QPs")
+        with failing(IPOIB, "destroy_qp", times=0):
+            both.b.delete()
+            ksft_true(gone(both.b), "the child is deleted")
+            hits(len(lost))
+            ksft_true(lost <= numbers(where), "its QPs stay")
+            works(pair)
+    wait_until(lambda: numbers(where) == before, 20, "its QPs destroyed")
+    works(pair)
+
+
+@timeout(120)
+def test_pulled():
+    """An HCA that is pulled destroys no QP for a moment: none is left there."""
+    for times in (1, 9):
+        with undone():
+            pair = both_connected(ends_with())
+            where = pair.b.port.hca
+            with failing(IPOIB, "destroy_qp", times=times, where=where):
+                where.unplug()
+                ksft_eq(fabric.failed(), (0, times), "failures left, failures")
+    # Nothing keeps the module.
+    defer(ensure_module)
+    unload_module()
+    ensure_module()
+    works(ends())
