@@ -406,13 +406,21 @@ void ipoib_lost_add_txq(struct ipoib_txq *txq, struct ipoib_attached *a,
 	synchronize_rcu();
 }
 
+/* Reset a lost QP, once: what it still has to do is done with then. */
+static void ipoib_lost_silence(struct ipoib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+
+	if (!qp->lost_reset)
+		qp->lost_reset = !ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
+}
+
 /* Try to silence and to destroy a lost QP, and free what belongs to it. */
 static void ipoib_lost_end(struct ipoib_qp *qp)
 {
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	struct ipoib_attachment *at, *next;
 
-	ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
+	ipoib_lost_silence(qp);
 	list_for_each_entry_safe(at, next, &qp->lost_groups, entry)
 		if (!ib_detach_mcast(qp->ib, &at->mgid, be16_to_cpu(at->mlid)))
 			ipoib_attachment_free(at);

@@ -59,6 +59,7 @@ struct ipoib_qp_ops {
  * @stuck: it can't be reset
  * @lost: it could not be destroyed, and outlives its owner, see ipoib_attach.c:
  *	its events must not refer to the interface
+ * @lost_reset: likewise, and it was reset
  * @lost_entry: in ipoib_port.lost
  * @lost_groups: what it is attached to then
  */
@@ -80,6 +81,7 @@ struct ipoib_qp {
 	bool late;
 	bool stuck;
 	bool lost;
+	bool lost_reset;
 	struct list_head lost_entry;
 	struct list_head lost_groups;
 };

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """QPs that the HCA refuses to destroy: what they use stays until they can be."""
 
+from collections import Counter
+
 from lib import (defer, ends, ends_with, ensure_module, fabric, ksft_eq, ksft_ge,
                  ksft_true, read, timeout, unload_module, wait_until)
 from lib.child import Children, child_by_ip, gone
 from lib.connected import both_connected, set_mode, to_datagram, wait_connected
 from lib.ksft import undone
-from lib.sites import Module, failing, hits, works
+from lib.sites import Module, Recorded, failing, hits, works
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 70, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
 # The core has no room for them.
@@ -99,6 +101,29 @@ def test_child():
             works(pair)
     wait_until(lambda: numbers(where) == before, 20, "its QPs destroyed")
     works(pair)
+
+
+@timeout(120)
+def test_reset_once():
+    """One that is reset is only destroyed again, every two seconds."""
+    pair = both_connected(ends())
+    with failing(IPOIB, "destroy_qp", times=0):
+        for end in pair:
+            to_datagram(end)
+        works(pair)
+        # Until each was tried a second time, after a reset
+        lost = sum(len(numbers(each, "RC")) for each in fabric.hcas())
+        hits(4 * lost, 30)
+        before = fabric.failed()[1]
+        with Recorded(IPOIB, memory=False) as found:
+            hits(before + 2 * lost)
+        names = Counter()
+        for site, count in found.items():
+            names[site.name] += count
+        ksft_ge(names["destroy_qp"], lost, "attempts to destroy")
+        ksft_eq(names["modify_qp"], 0, "resets")
+    for each in fabric.hcas():
+        wait_until(lambda at=each: not numbers(at, "RC"), 20, "QPs destroyed")
 
 
 @timeout(120)
