@@ -382,25 +382,48 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 
 /**
  * ipoib_dev_open_later - a child could not be opened with its parent
- * @dev: child; it is tried again until its parent is closed
+ * @dev: child whose open_due is set.  For the stack it is up, so that an
+ *	administrator can set it down; until then it is tried again
  *
  * Context: rtnl.
  */
 void ipoib_dev_open_later(struct ipoib_dev *dev)
 {
 	ASSERT_RTNL();
-	dev->open_due = true;
 	ipoib_dev_link_again(dev, dev->open_failures++);
 }
 
-/* Likewise, after a while. */
-static void ipoib_dev_open_again(struct ipoib_dev *dev)
+/**
+ * ipoib_dev_open_done - an interface was opened, or is not to be any more
+ * @dev: interface
+ *
+ * Context: rtnl.
+ */
+void ipoib_dev_open_done(struct ipoib_dev *dev)
 {
 	ASSERT_RTNL();
-	if (!dev->open_due || !netif_running(dev->port->parent))
+	mutex_lock(&dev->lock);
+	WRITE_ONCE(dev->open_due, false);
+	dev->open_failures = 0;
+	ipoib_why_update(dev);
+	mutex_unlock(&dev->lock);
+}
+
+/* Try again to open a child that could not be opened with its parent. */
+static void ipoib_dev_open_again(struct ipoib_dev *dev)
+{
+	int ret;
+
+	ASSERT_RTNL();
+	if (!dev->open_due)
 		return;
-	if (!netif_running(dev->ndev) && dev_open(dev->ndev, NULL))
+	netdev_lock_ops(dev->ndev);
+	ret = ipoib_dev_open(dev);
+	netdev_unlock_ops(dev->ndev);
+	if (ret)
 		ipoib_dev_open_later(dev);
+	else
+		ipoib_dev_open_done(dev);
 }
 
 /* ---- up and down -------------------------------------------------------- */
@@ -540,8 +563,10 @@ int ipoib_dev_open(struct ipoib_dev *dev)
 
 	mutex_lock(&dev->lock);
 	ret = dev->engine->open(dev);
-	if (ret)
-		goto unlock;
+	if (ret) {
+		ipoib_why_failed(dev, ret);
+		goto update;
+	}
 	ipoib_port_opened(dev->port, 1);
 	dev->failures = 0;
 	dev->again &= ~BIT(IPOIB_EV_START);
@@ -559,8 +584,8 @@ int ipoib_dev_open(struct ipoib_dev *dev)
 	} else {
 		ret = 0;
 	}
+update:
 	ipoib_why_update(dev);
-unlock:
 	mutex_unlock(&dev->lock);
 	return ret;
 }

@@ -311,12 +311,12 @@ static void ipoib_children_open(struct ipoib_port *port)
 
 	ASSERT_RTNL();
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		if (!ipoib_is_child(dev) || !dev_open(dev->ndev, NULL))
+		if (!ipoib_is_child(dev) || netif_running(dev->ndev))
 			continue;
-		net_ratelimited_function(netdev_warn, dev->ndev,
-					 "can't be opened with %s, trying again\n",
-					 port->parent->name);
-		ipoib_dev_open_later(dev);
+		WRITE_ONCE(dev->open_due, true);
+		/* Not the driver's failure: that would be tried again. */
+		if (dev_open(dev->ndev, NULL))
+			ipoib_dev_open_done(dev);
 	}
 }
 
@@ -332,8 +332,6 @@ static void ipoib_children_close(struct ipoib_port *port)
 	ASSERT_RTNL();
 	/* One that is no longer running is already being closed. */
 	list_for_each_entry(dev, &port->devs, port_entry) {
-		dev->open_due = false;
-		dev->open_failures = 0;
 		if (!ipoib_is_child(dev) || !netif_running(dev->ndev))
 			continue;
 		if (netdev_need_ops_lock(dev->ndev)) {
@@ -352,10 +350,15 @@ static int ipoib_open(struct net_device *ndev)
 	int ret;
 
 	ret = ipoib_dev_open(dev);
-	if (!ret) {
-		dev->open_due = false;
-		dev->open_failures = 0;
+	if (ret && dev->open_due) {
+		net_ratelimited_function(netdev_warn, ndev,
+					 "can't be opened with %s, trying again: %pe\n",
+					 dev->port->parent->name, ERR_PTR(ret));
+		ipoib_dev_open_later(dev);
+		return 0;
 	}
+	if (!ret)
+		ipoib_dev_open_done(dev);
 	if (!ret && !ipoib_is_child(dev))
 		ipoib_children_open(dev->port);
 	return ret;
@@ -367,7 +370,11 @@ static int ipoib_stop(struct net_device *ndev)
 
 	if (!ipoib_is_child(dev))
 		ipoib_children_close(dev->port);
-	ipoib_dev_close(dev);
+	/* Such a child has not been opened yet. */
+	if (dev->open_due)
+		ipoib_dev_open_done(dev);
+	else
+		ipoib_dev_close(dev);
 	return 0;
 }
 

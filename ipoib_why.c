@@ -270,6 +270,9 @@ static enum ipoib_cause ipoib_why_find(const struct ipoib_dev *dev, int *error)
 	enum ipoib_cause cause;
 
 	lockdep_assert_held(&dev->lock);
+	/* It was set up, with its parent, but could not be opened. */
+	if (facts.state == IPOIB_DEV_CLOSED && READ_ONCE(dev->open_due))
+		facts.state = IPOIB_DEV_BROKEN;
 	facts.joined = ipoib_mcast_get_facts(dev, &facts) ||
 		       netif_carrier_ok(dev->ndev);
 	facts.limited = facts.join_error && ipoib_why_limited(dev);
