@@ -42,8 +42,8 @@
 #define IPOIB_RESTART_PAUSE	HZ
 #define IPOIB_EVS_PACED		(BIT(IPOIB_EV_LINK) | BIT(IPOIB_EV_RESTART) | \
 				 BIT(IPOIB_EV_SQ_ERROR))
-/* How long it takes until queues are activated after the carrier */
-#define IPOIB_ANNOUNCE_PAUSE	(HZ / 10)
+/* Between two looks at queues that nobody reports to be active */
+#define IPOIB_ANNOUNCE_PAUSE	(5 * HZ)
 
 /* ---- states ------------------------------------------------------------- */
 
@@ -335,7 +335,8 @@ static void ipoib_dev_sync_mtu(struct ipoib_dev *dev, u32 mtu)
 
 /*
  * Tell peers our address, with the carrier on.  The stack activates the queues a
- * moment after that, and drops what is sent before.
+ * moment after that, see ipoib_dev_changed(), and drops what is sent before.  If
+ * an administrator has left the queues without a qdisc, nobody tells us of others.
  */
 static void ipoib_dev_tell_peers(struct ipoib_dev *dev)
 {
@@ -350,6 +351,18 @@ static void ipoib_dev_tell_peers(struct ipoib_dev *dev)
 	} else if (xchg(&dev->announce, false)) {
 		__netdev_notify_peers(dev->ndev);
 	}
+}
+
+/**
+ * ipoib_dev_changed - the stack has followed the carrier
+ * @dev: interface
+ *
+ * Context: rtnl, maybe the lock of the net_device's operations.
+ */
+void ipoib_dev_changed(struct ipoib_dev *dev)
+{
+	if (netif_carrier_ok(dev->ndev))
+		ipoib_dev_tell_peers(dev);
 }
 
 /**

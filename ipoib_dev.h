@@ -27,6 +27,7 @@ void ipoib_dev_refresh(struct ipoib_dev *dev);
 void ipoib_dev_sync_addr(struct ipoib_dev *dev);
 void ipoib_dev_open_later(struct ipoib_dev *dev);
 void ipoib_dev_open_done(struct ipoib_dev *dev);
+void ipoib_dev_changed(struct ipoib_dev *dev);
 void ipoib_dev_sync_link(struct ipoib_dev *dev);
 void ipoib_dev_fill_addr(const struct ipoib_dev *dev, u8 *addr);
 u32 ipoib_dev_mtu(const struct ipoib_dev *dev);

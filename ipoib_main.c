@@ -120,6 +120,9 @@ static int ipoib_netdev_event(struct notifier_block *nb, unsigned long event,
 		ipoib_fs_add(ipoib_priv(ndev));
 		ipoib_dev_registered(ipoib_priv(ndev));
 		break;
+	case NETDEV_CHANGE:
+		ipoib_dev_changed(ipoib_priv(ndev));
+		break;
 	case NETDEV_CHANGENAME:
 		ipoib_fs_del(ipoib_priv(ndev));
 		ipoib_fs_add(ipoib_priv(ndev));

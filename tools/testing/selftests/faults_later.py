@@ -3,8 +3,9 @@
 
 import os
 
-from lib import (Skip, ends_with, hold, ksft_eq, ksft_false, ksft_in, ksft_ne,
-                 ksft_not_in, now, timeout, wait_until)
+from lib import (Skip, Tracer, defer, ends, ends_with, hold, ip, ksft_eq, ksft_false,
+                 ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in, now, ping, slow,
+                 timeout, wait_until)
 from lib.child import child_by_ip
 from lib.genl import cause
 from lib.sites import Module, failing, hits
@@ -116,3 +117,51 @@ def test_child_by_hand():
         ksft_not_in("UP", child.link()["flags"])
     child.up()
     wait_until(child.carrier, 40, "carrier of the child")
+
+
+# ---- announcements ------------------------------------------------------------------
+
+
+def without_qdisc(end):
+    """All transmit queues drop what they get, until root qdiscs are the default again."""
+    def tc(words):
+        end.ns.cmd(["tc", "qdisc", *words.split()])
+    dev = f"dev {end.ifname}"
+    tc(f"replace {dev} root handle 1: mq")
+    back = defer(tc, f"del {dev} root")
+    # Also those that are not in use; only one with a handle can be deleted.
+    for number in range(1, end.link()["num_tx_queues"] + 1):
+        tc(f"add {dev} parent 1:{number:x} handle {0x10 + number:x}: pfifo")
+        tc(f"del {dev} parent 1:{number:x}")
+    return back
+
+
+@timeout(120)
+def test_announce():
+    """While queues drop everything, an announcement waits, and is rarely looked at."""
+    pair = ends()
+    end = pair.b
+    if end.link()["num_tx_queues"] < 2:
+        raise Skip("needs several queues")
+    back = without_qdisc(end)
+    ksft_false(ping(end.ns, pair.a.v4, limit=0.5), "a packet")
+    # Peers remember another address.
+    fake = end.address()[:-2] + b"\x77\x77"
+    ip(["neigh", "replace", end.v4, "lladdr", fake.hex(":"), "nud", "stale", "dev",
+        pair.a.ifname], ns=pair.a.ns)
+
+    def known():
+        return end.address().hex(":") in ip(
+            ["neigh", "show", end.v4, "dev", pair.a.ifname], ns=pair.a.ns).stdout
+
+    with Tracer("workqueue:workqueue_execute_start") as trace:
+        begin = now()
+        end.port.event("client_reregister")
+        hold(slow(6))
+        looks = sum("ipoib_dev_link_work" in line for line in trace.lines())
+        ksft_ge(looks, 1, "looks")
+        ksft_le(looks, 5 + (now() - begin) / 5, "looks")
+    ksft_false(known(), "the address is known")
+    back.exec()
+    wait_until(known, 15, "the address at the peer")
+    pair.ready()
