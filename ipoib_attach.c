@@ -80,41 +80,70 @@ ipoib_attachment_forsake(struct ipoib_ud_group *group)
 	return at;
 }
 
+static struct ipoib_attachment *
+ipoib_attached_stale(const struct ipoib_attached *a)
+{
+	struct ipoib_attachment *at;
+
+	lockdep_assert_held(a->lock);
+	list_for_each_entry(at, &a->list, entry)
+		if (!at->group)
+			return at;
+	return NULL;
+}
+
+static u32 ipoib_attached_count_stale(const struct ipoib_attached *a)
+{
+	struct ipoib_attachment *at;
+	u32 num = 0;
+
+	lockdep_assert_held(a->lock);
+	list_for_each_entry(at, &a->list, entry)
+		num += !at->group;
+	return num;
+}
+
+/* Detach the first that is stale.  If that fails, it is the last from then on. */
+static void ipoib_attached_tidy_one(struct ipoib_attached *a)
+{
+	struct ipoib_attachment *at = ipoib_attached_stale(a);
+
+	if (at && ipoib_attachment_end(a, at))
+		list_move_tail(&at->entry, &a->list);
+}
+
 /*
  * Detach all that is stale, unless the HCA takes too long; true if nothing is any
- * more.  What fails comes last the next time.
+ * more.
  */
 static bool ipoib_attached_tidy(struct ipoib_attached *a)
 {
 	unsigned long end = jiffies + IPOIB_DETACH_MOST;
-	struct ipoib_attachment *at, *next;
-	LIST_HEAD(failed);
-	bool done = true;
+	u32 left = ipoib_attached_count_stale(a);
 
-	list_for_each_entry_safe(at, next, &a->list, entry) {
-		if (at->group)
-			continue;
-		if (time_after(jiffies, end)) {
-			done = false;
-			break;
-		}
-		if (ipoib_attachment_end(a, at)) {
-			list_move_tail(&at->entry, &failed);
-			done = false;
-		}
-	}
-	list_splice_tail(&failed, &a->list);
-	return done;
+	while (left-- && !time_after(jiffies, end))
+		ipoib_attached_tidy_one(a);
+	return !ipoib_attached_stale(a);
 }
 
+/* The same, but the engine can be used in between. */
 static void ipoib_attached_work(struct work_struct *work)
 {
 	struct ipoib_attached *a =
 		container_of(work, struct ipoib_attached, work.work);
+	unsigned long end = jiffies + IPOIB_DETACH_MOST;
 	unsigned int noio = memalloc_noio_save();
+	u32 left;
 
 	mutex_lock(a->lock);
-	if (!ipoib_attached_tidy(a))
+	left = ipoib_attached_count_stale(a);
+	while (left-- && !time_after(jiffies, end)) {
+		ipoib_attached_tidy_one(a);
+		mutex_unlock(a->lock);
+		cond_resched();
+		mutex_lock(a->lock);
+	}
+	if (ipoib_attached_stale(a))
 		queue_delayed_work(ipoib_wq, &a->work, IPOIB_DETACH_AGAIN);
 	mutex_unlock(a->lock);
 	memalloc_noio_restore(noio);
