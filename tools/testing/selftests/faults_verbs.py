@@ -425,19 +425,32 @@ def test_detach_last():
 
 @timeout(120)
 def test_detach_restart():
-    """A QP that can neither be reset nor detached is replaced later."""
+    """
+    A QP that can neither be reset nor detached is kept: it is there as long as it is
+    attached, and neither QPs nor attachments are left over in the end.
+    """
     pair = ends()
-    before = pair.a.qpn()
-    stuck = refuse(pair.a.port, "modify", 3 * pair.a.queues() + 2)
-    kept = refuse(pair.a.port, "detach", 3)
-    pair.a.port.hca.set("qp_error", f"{before:#x}")
-    wait_until(lambda: left(pair.a.port, "detach") == 0, 20, "refusals")
+    works(pair)
+    where = pair.a.port
+    before, groups = pair.a.qpn(), attached(where)
+    qps = len(where.hca.data_qps("UD"))
+    place = kmsg_tail()
+    stuck = refuse(where, "modify", 1 << 20)
+    kept = refuse(where, "detach", 1 << 20)
+    where.hca.set("qp_error", f"{before:#x}")
+    wait_until(lambda: left(where, "detach") < (1 << 20) - groups, 20, "refusals")
+    ksft_ge(len(kmsg_since(place, "can't be reset")), 1, "warnings")
+    ksft_in(before, [qp.qpn for qp in where.hca.data_qps("UD")])
+    # It has no successor meanwhile.
+    ksft_le(len(where.hca.data_qps("UD")), qps, "QPs")
     kept.exec()
     stuck.exec()
     pair.ready()
     for end in pair:
         neigh_flush(end)
     works(pair)
+    wait_until(lambda: len(where.hca.data_qps("UD")) == qps, 10, "as many QPs")
+    wait_until(lambda: attached(where) == groups, 20, "as many attachments")
 
 
 @timeout(120)
