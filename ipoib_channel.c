@@ -589,6 +589,9 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 	swap(port->rx_usecs, usecs);
 	swap(port->rx_adaptive, adaptive);
 	ret = ipoib_port_moderate(port);
+	/* The HCA may have turned out just now not to moderate at all. */
+	if (!ret && port->rx_frames && !ipoib_port_moderates(port))
+		ret = -EOPNOTSUPP;
 	if (ret) {
 		swap(port->rx_frames, frames);
 		swap(port->rx_usecs, usecs);

@@ -2,15 +2,17 @@
 """What can't be done at once is done later, at a pace that an HCA can stand."""
 
 import os
+import re
+from errno import EIO, EOPNOTSUPP
 
-from lib import (Skip, Tracer, defer, ends, ends_with, hold, ip, ksft_eq, ksft_false,
-                 ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in, now, ping, slow,
-                 timeout, wait_until)
+from lib import (Skip, Tracer, defer, ends, ends_with, fabric, hold, ip, ksft_eq,
+                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in, now, ping,
+                 slow, timeout, wait_until)
 from lib.child import child_by_ip
 from lib.genl import cause
-from lib.sites import Module, failing, hits
+from lib.sites import Module, Recorded, failing, hits
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 80, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
 # The core has no room for them.
@@ -165,3 +167,71 @@ def test_announce():
     back.exec()
     wait_until(known, 15, "the address at the peer")
     pair.ready()
+
+
+# ---- moderation ---------------------------------------------------------------------
+
+
+def calls(found, name):
+    """How often a verb was called."""
+    return sum(count for site, count in found.items() if site.name == name)
+
+
+def not_moderated(where, times, error):
+    """Calls to moderate a CQ of an HCA fail."""
+    return failing(IPOIB, "modify_cq", times=times, errno=error, where=where)
+
+
+def rx_usecs(end):
+    found = re.search(r"^rx-usecs:\s*(\d+)", end.ethtool("-c").stdout, re.M)
+    return int(found.group(1))
+
+
+def end_to_moderate():
+    """On a new HCA, which remembers no refusal."""
+    end = ends_with().b
+    end.port.hca.need(moderation=1)
+    end.ethtool("-C adaptive-rx off")
+    return end
+
+
+@timeout(120)
+def test_moderation_unsupported():
+    """An HCA that says it can't moderate is not asked again: the driver holds back."""
+    end = end_to_moderate()
+    with not_moderated(end.port.hca, 1, EOPNOTSUPP):
+        done = end.ethtool("-C rx-usecs 50000 rx-frames 1000", fail=False)
+        ksft_ne(done.ret, 0, "status, it can't count frames")
+        ksft_eq(fabric.failed(), (0, 1), "failures left, failures")
+    ksft_eq(rx_usecs(end), 0)
+    with Recorded(IPOIB, memory=False) as found:
+        end.ethtool("-C rx-usecs 50000")
+        # Longer than between two attempts
+        hold(3)
+    ksft_eq(calls(found, "modify_cq"), 0, "calls")
+    ksft_eq(rx_usecs(end), 50000)
+    done = end.ethtool("-C rx-frames 10", fail=False)
+    ksft_in("can't count frames", done.stderr)
+
+
+@timeout(120)
+def test_moderation_refused():
+    """One that refuses for another reason is asked again, once a second at most."""
+    end = end_to_moderate()
+    with not_moderated(end.port.hca, 0, EIO):
+        done = end.ethtool("-C rx-usecs 50000 rx-frames 1000", fail=False)
+        ksft_ne(done.ret, 0, "status")
+        ksft_eq(rx_usecs(end), 0)
+        # Of the new setting and of the old one, of each CQ
+        cqs = fabric.failed()[1] // 2
+        ksft_ge(cqs, 1, "CQs")
+        hits(5 * cqs)
+        begin, before = now(), fabric.failed()[1]
+        hits(before + 3 * cqs)
+        ksft_ge(now() - begin, 1.5, "seconds")
+    hold(2)
+    with Recorded(IPOIB, memory=False) as found:
+        hold(3)
+    ksft_eq(calls(found, "modify_cq"), 0, "calls when all is as it should be")
+    end.ethtool("-C rx-usecs 50000 rx-frames 1000")
+    ksft_eq(rx_usecs(end), 50000)
