@@ -7,12 +7,13 @@ from errno import EIO, EOPNOTSUPP
 
 from lib import (Skip, Tracer, defer, ends, ends_with, fabric, hold, ip, ksft_eq,
                  ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in, now, ping,
-                 slow, timeout, wait_until)
+                 read_int, slow, timeout, wait_until)
 from lib.child import child_by_ip
 from lib.genl import cause
+from lib.ipoib import iface_of
 from lib.sites import Module, Recorded, failing, hits
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 80, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
 # The core has no room for them.
@@ -235,3 +236,39 @@ def test_moderation_refused():
     ksft_eq(calls(found, "modify_cq"), 0, "calls when all is as it should be")
     end.ethtool("-C rx-usecs 50000 rx-frames 1000")
     ksft_eq(rx_usecs(end), 50000)
+
+
+# ---- MTU ----------------------------------------------------------------------------
+
+
+@timeout(180)
+def test_mtu():
+    """An HCA's own interface without memory for another MTU is asked less and less."""
+    def plug(number):
+        new = fabric.add_hca(number, rdma_netdev="own", mtu=4096)
+        name = wait_until(lambda: iface_of(new.port()), 10, "its interface")[1]
+        return new, name
+
+    def mtu(name):
+        return read_int(f"/sys/class/net/{name}/mtu")
+
+    with Recorded(IPOIB, memory=False) as found:
+        name = plug(2)[1]
+        ip(["link", "set", name, "up"])
+        wait_until(lambda: mtu(name) == 2044, 30, "the MTU of the link")
+    where = [site.offset for site in found
+             if site.name == "create_cq" and "mtu" in site.symbol]
+    ksft_eq(len(where), 1, "places where a CQ is made for another MTU")
+
+    new, name = plug(3)
+    before = mtu(name)
+    ksft_ne(before, 2044)
+    with failing(IPOIB, "create_cq", IPOIB.address() + where[0], times=0, where=new):
+        ip(["link", "set", name, "up"])
+        # Events of a new port may ask more often at first.
+        hits(4, 40)
+        begin, failed = now(), fabric.failed()[1]
+        hits(failed + 3, 60)
+        ksft_ge(now() - begin, 5, "seconds for three attempts")
+        ksft_eq(mtu(name), before)
+    wait_until(lambda: mtu(name) == 2044, 40, "the MTU of the link")
