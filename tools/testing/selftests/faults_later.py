@@ -5,9 +5,9 @@ import os
 import re
 from errno import EIO, EOPNOTSUPP
 
-from lib import (Skip, Tracer, defer, ends, ends_with, fabric, hold, ip, ksft_eq,
-                 ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in, now, ping,
-                 read_int, slow, timeout, wait_until)
+from lib import (Skip, Tracer, defer, ends, ends_with, fabric, hold, in_groups, ip,
+                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_not_in,
+                 now, ping, read_int, slow, timeout, wait_until)
 from lib.child import child_by_ip
 from lib.genl import cause
 from lib.ipoib import iface_of
@@ -16,7 +16,7 @@ from lib.sites import Module, Recorded, failing, hits
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
-# The core has no room for them.
+# The core has no room for them; those of another group are not life cycle.
 GROUPS = ("life",)
 VERBS_ONLY = "the driver's own verbs fail"
 
@@ -94,6 +94,7 @@ def test_child_set_down():
     wait_until(child.carrier, 40, "carrier of the child")
 
 
+@in_groups("children")
 @timeout(120)
 def test_child_parent_down():
     """So it is with its parent."""
@@ -108,6 +109,7 @@ def test_child_parent_down():
     wait_until(child.carrier, 40, "carrier of the child")
 
 
+@in_groups("children")
 @timeout(120)
 def test_child_by_hand():
     """One that an administrator sets up by itself is not: "up" is refused."""
@@ -126,7 +128,7 @@ def test_child_by_hand():
 
 
 def without_qdisc(end):
-    """All transmit queues drop what they get, until root qdiscs are the default again."""
+    """All transmit queues drop what they get; a deferred call ends that."""
     def tc(words):
         end.ns.cmd(["tc", "qdisc", *words.split()])
     dev = f"dev {end.ifname}"
@@ -139,6 +141,7 @@ def without_qdisc(end):
     return back
 
 
+@in_groups("datagram")
 @timeout(120)
 def test_announce():
     """While queues drop everything, an announcement waits, and is rarely looked at."""
@@ -196,6 +199,7 @@ def end_to_moderate():
     return end
 
 
+@in_groups("hcas")
 @timeout(120)
 def test_moderation_unsupported():
     """An HCA that says it can't moderate is not asked again: the driver holds back."""
@@ -215,6 +219,7 @@ def test_moderation_unsupported():
     ksft_in("can't count frames", done.stderr)
 
 
+@in_groups("hcas")
 @timeout(120)
 def test_moderation_refused():
     """One that refuses for another reason is asked again, once a second at most."""
@@ -241,6 +246,7 @@ def test_moderation_refused():
 # ---- MTU ----------------------------------------------------------------------------
 
 
+@in_groups("enhanced")
 @timeout(180)
 def test_mtu():
     """An HCA's own interface without memory for another MTU is asked less and less."""

@@ -3,8 +3,8 @@
 
 from collections import Counter
 
-from lib import (defer, ends, ends_with, ensure_module, fabric, ksft_eq, ksft_ge,
-                 ksft_true, read, timeout, unload_module, wait_until)
+from lib import (defer, ends, ends_with, ensure_module, fabric, in_groups, ksft_eq,
+                 ksft_ge, ksft_true, read, timeout, unload_module, wait_until)
 from lib.child import Children, child_by_ip, gone
 from lib.connected import both_connected, set_mode, to_datagram, wait_connected
 from lib.ksft import undone
@@ -75,6 +75,7 @@ def test_connection():
     connections_stay(pair, True)
 
 
+@in_groups("hcas")
 @timeout(120)
 def test_connection_no_srq():
     """Those with receives of their own."""
@@ -103,6 +104,7 @@ def test_child():
     works(pair)
 
 
+@in_groups("sites")
 @timeout(120)
 def test_reset_once():
     """One that is reset is only destroyed again, every two seconds."""
