@@ -37,20 +37,18 @@ def connect(pair):
     wait_connected(pair.b, pair.a)
 
 
-def connections_stay(pair, shared):
+def connections_stay(pair):
     """
     Connections are closed, others come and go, and no QP can be destroyed: they stay,
-    with what they receive into (a @shared queue or their own), until they can be.
+    with what they receive into, until they can be.
     """
     where = both_connected(pair).b.port.hca
-    ksft_eq(any(qp.srq for qp in where.data_qps("RC")), shared, "an SRQ")
     with failing(IPOIB, "destroy_qp", times=0):
         lost = numbers(where, "RC")
         ksft_ge(len(lost), 2, "QPs of connections")
         to_datagram(pair.b)
         hits(len(lost))
         ksft_true(lost <= numbers(where, "RC"), "they stay")
-        kept = srqs(where)
         works(pair)
         set_mode(pair.b, "connected")
         wait_connected(pair.b, pair.a, 40)
@@ -60,26 +58,34 @@ def connections_stay(pair, shared):
         works(pair)
     for end in pair:
         wait_until(lambda at=end: not numbers(at.port.hca, "RC"), 20, "QPs destroyed")
-    if shared:
-        # One that a QP uses can't be destroyed before it.
-        wait_until(lambda: srqs(where) < kept, 10, "SRQs destroyed")
     connect(both_connected(pair))
     works(pair)
+    for end in pair:
+        to_datagram(end)
 
 
 @timeout(120)
 def test_connection():
-    """QPs of connections that share their receives."""
+    """QPs of connections that share their receives: the SRQ goes after the last."""
     pair = ends()
-    pair.b.port.hca.need(srq=1)
-    connections_stay(pair, True)
+    where = pair.b.port.hca
+    where.need(srq=1)
+    # The other channel gets an SRQ for datagrams with its first connection, and keeps it.
+    connections_stay(pair)
+    before = srqs(where)
+    connect(both_connected(pair))
+    ksft_true(any(qp.srq for qp in where.data_qps("RC")), "an SRQ")
+    connections_stay(pair)
+    wait_until(lambda: srqs(where) <= before, 10, "SRQs destroyed")
 
 
 @in_groups("hcas")
 @timeout(120)
 def test_connection_no_srq():
     """Those with receives of their own."""
-    connections_stay(ends_with(srq=0), False)
+    pair = ends_with(srq=0)
+    connections_stay(pair)
+    ksft_eq(srqs(pair.b.port.hca), 0, "SRQs")
 
 
 @timeout(120)
