@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Attachments of QPs to multicast groups, and QPs that can't be destroyed
+ * Attachments of QPs to multicast groups
  *
  * The HCA may fail to detach a QP.  Then it stays attached, and verbs do not let
  * it be destroyed.  So everything that is attached is remembered here, whether
@@ -8,28 +8,17 @@
  * every two seconds.  Before a QP is destroyed this is repeated at once, until
  * the deadline of ipoib_drain.c.
  *
- * A QP that is attached even then outlives its interface: it is lost.  So is one
- * that the HCA refuses to destroy, also that of a connection.  What the HCA or the
- * NAPI may use because of it stays: its queue, its CQs, its receive buffers, and
- * if need be all of the port's channels.  Attempts to destroy it go on, for as
- * long as the port exists.
+ * A QP that is attached even then outlives its interface, see ipoib_lost.c.
  *
- * Locks: that of the engine, struct ipoib_attached.lock; ipoib_port.lock for
- * lost QPs.
+ * Lock: that of the engine, struct ipoib_attached.lock.
  */
-#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "ipoib.h"
 #include "ipoib_attach.h"
-#include "ipoib_channel.h"
-#include "ipoib_cq.h"
 #include "ipoib_drain.h"
 #include "ipoib_port.h"
-#include "ipoib_qp.h"
-#include "ipoib_rx.h"
-#include "ipoib_tx.h"
 
 #define IPOIB_DETACH_AGAIN	(2 * HZ)
 #define IPOIB_DETACH_MOST	(HZ / 10)	/* in one go */
@@ -131,20 +120,23 @@ static void ipoib_attached_work(struct work_struct *work)
 {
 	struct ipoib_attached *a =
 		container_of(work, struct ipoib_attached, work.work);
-	unsigned long end = jiffies + IPOIB_DETACH_MOST;
+	unsigned long end = jiffies + IPOIB_DETACH_MOST, again;
 	unsigned int noio = memalloc_noio_save();
-	u32 left;
+	u32 before, left;
 
 	mutex_lock(a->lock);
-	left = ipoib_attached_count_stale(a);
-	while (left-- && !time_after(jiffies, end)) {
+	before = ipoib_attached_count_stale(a);
+	for (left = before; left && !time_after(jiffies, end); left--) {
 		ipoib_attached_tidy_one(a);
 		mutex_unlock(a->lock);
 		cond_resched();
 		mutex_lock(a->lock);
 	}
+	/* It is worth while to go on where some could be detached. */
+	again = left && ipoib_attached_count_stale(a) < before ?
+		IPOIB_DETACH_MOST : IPOIB_DETACH_AGAIN;
 	if (ipoib_attached_stale(a))
-		queue_delayed_work(ipoib_wq, &a->work, IPOIB_DETACH_AGAIN);
+		queue_delayed_work(ipoib_wq, &a->work, again);
 	mutex_unlock(a->lock);
 	memalloc_noio_restore(noio);
 }
@@ -336,191 +328,20 @@ void ipoib_attached_hand(struct ipoib_attached *a, struct ipoib_attached *to)
 		ipoib_attachment_free(at);
 }
 
-/* ---- QPs that can't be destroyed ----------------------------------------- */
-
-/* Of whom it was is gone: what was received is dropped. */
-void ipoib_lost_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
-		   struct ipoib_rx_slot *slot, const struct ib_wc *wc,
-		   struct ipoib_rx_batch *batch)
-{
-}
-
-/* What was sent was taken back. */
-void ipoib_lost_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
-		   struct ipoib_tx_batch *batch, int budget)
-{
-}
-
 /**
- * ipoib_lost_add - a QP can't be destroyed, and its owner does not keep it
- * @qp: QP whose sends were or will be taken back; nothing is posted to it any
- *	more.  The memory it is in stays until @ops->gone
- * @ops: handlers from now on: ipoib_lost_rx(), ipoib_lost_tx(), and @gone
- * @a: what it is attached to, NULL for a QP that receives no multicasts
- * @rxq: private receive queue that belongs to it alone and is not to be freed
- *	before @ops->gone; NULL if it has none, or others go on to use it
+ * ipoib_attachments_end - detach a QP that has no owner any more
+ * @qp: QP
+ * @list: struct ipoib_attachment; what is detached is taken off it
  *
- * Until @ops->gone the caller also keeps the QP's CQs, the SRQ, and the pools of
- * its buffers.  The QP may call into this module, which stays as long.
- *
- * Completions don't use anything of the owner's when this returns; events have
- * to look at ipoib_qp.lost under RCU, and don't after a grace period.
- *
- * Context: process; takes the port's lock.
+ * Context: process, nobody else uses the list.
+ * Return: true if nothing is left
  */
-void ipoib_lost_add(struct ipoib_qp *qp, const struct ipoib_qp_ops *ops,
-		    struct ipoib_attached *a, struct ipoib_rxq *rxq)
-{
-	struct ipoib_channel *ch = qp->ch;
-	struct ipoib_port *port = ch->port;
-
-	__module_get(THIS_MODULE);
-	net_ratelimited_function(netdev_warn, qp->dev->ndev,
-				 "QP %#x can't be destroyed yet\n",
-				 qp->ib->qp_num);
-	INIT_LIST_HEAD(&qp->lost_groups);
-	if (a)
-		list_splice_init(&a->list, &qp->lost_groups);
-	mutex_lock(&port->lock);
-	ipoib_channel_pause(ch);
-	qp->ops = ops;
-	/* The poll ignores receives of a QP without a queue. */
-	if (qp->rxq && !qp->rxq->srq)
-		qp->rxq = NULL;
-	if (rxq)
-		list_del_init(&rxq->dirty);
-	ipoib_channel_resume(ch);
-	WRITE_ONCE(qp->lost, true);
-	list_add_tail(&qp->lost_entry, &port->lost);
-	queue_delayed_work(ipoib_wq, &port->lost_work, IPOIB_DETACH_AGAIN);
-	mutex_unlock(&port->lock);
-}
-
-static void ipoib_lost_txq_gone(struct ipoib_qp *qp)
-{
-	struct ipoib_txq *txq = qp->txq;
-
-	ipoib_cq_put(qp->ch, &txq->cqs);
-	if (txq->lost_rxq) {
-		ipoib_rxq_free(txq->lost_rxq);
-		kfree(txq->lost_rxq);
-	}
-	ipoib_txq_release(txq);
-}
-
-static const struct ipoib_qp_ops ipoib_lost_txq_ops = {
-	.rx = ipoib_lost_rx,
-	.tx = ipoib_lost_tx,
-	.gone = ipoib_lost_txq_gone,
-};
-
-/**
- * ipoib_lost_add_txq - the QP of a transmit queue can't be destroyed
- * @txq: queue, empty, which is not to be freed
- * @a: what it is attached to, NULL for a QP that is not the first
- * @rxq: the interface's private receive queue, which is not to be freed; NULL if
- *	it has none, or goes on to use it
- *
- * Nothing refers to the interface any more when this returns.
- *
- * Context: process; takes the port's lock.
- */
-void ipoib_lost_add_txq(struct ipoib_txq *txq, struct ipoib_attached *a,
-			struct ipoib_rxq *rxq)
-{
-	timer_delete_sync(&txq->timer);
-	txq->lost_rxq = rxq;
-	ipoib_lost_add(&txq->qp, &ipoib_lost_txq_ops, a, rxq);
-	/* ipoib_ud_qp_event() may be using the interface. */
-	synchronize_rcu();
-}
-
-/* Reset a lost QP, once: what it still has to do is done with then. */
-static void ipoib_lost_silence(struct ipoib_qp *qp)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
-
-	if (!qp->lost_reset)
-		qp->lost_reset = !ib_modify_qp(qp->ib, &attr, IB_QP_STATE);
-}
-
-/* Try to silence and to destroy a lost QP, and free what belongs to it. */
-static void ipoib_lost_end(struct ipoib_qp *qp)
+bool ipoib_attachments_end(struct ib_qp *qp, struct list_head *list)
 {
 	struct ipoib_attachment *at, *next;
 
-	ipoib_lost_silence(qp);
-	list_for_each_entry_safe(at, next, &qp->lost_groups, entry)
-		if (!ib_detach_mcast(qp->ib, &at->mgid, be16_to_cpu(at->mlid)))
+	list_for_each_entry_safe(at, next, list, entry)
+		if (!ib_detach_mcast(qp, &at->mgid, be16_to_cpu(at->mlid)))
 			ipoib_attachment_free(at);
-	if (!list_empty(&qp->lost_groups) || ipoib_drain_destroy_qp(qp))
-		return;
-	list_del(&qp->lost_entry);
-	qp->ops->gone(qp);
-	module_put(THIS_MODULE);
-}
-
-/* Try that with all of them; true if there are none any more. */
-static bool ipoib_lost_end_all(struct ipoib_port *port)
-{
-	struct ipoib_qp *qp, *next;
-	LIST_HEAD(list);
-	bool none;
-
-	mutex_lock(&port->lock);
-	list_splice_init(&port->lost, &list);
-	mutex_unlock(&port->lock);
-	/* To destroy a QP takes the lock. */
-	list_for_each_entry_safe(qp, next, &list, lost_entry)
-		ipoib_lost_end(qp);
-	mutex_lock(&port->lock);
-	list_splice(&list, &port->lost);
-	none = list_empty(&port->lost);
-	mutex_unlock(&port->lock);
-	return none;
-}
-
-static void ipoib_lost_work(struct work_struct *work)
-{
-	struct ipoib_port *port =
-		container_of(work, struct ipoib_port, lost_work.work);
-	unsigned int noio = memalloc_noio_save();
-
-	if (!ipoib_lost_end_all(port))
-		queue_delayed_work(ipoib_wq, &port->lost_work,
-				   IPOIB_DETACH_AGAIN);
-	memalloc_noio_restore(noio);
-}
-
-/**
- * ipoib_lost_init - no QP of a port is lost yet
- * @port: new port
- */
-void ipoib_lost_init(struct ipoib_port *port)
-{
-	INIT_LIST_HEAD(&port->lost);
-	INIT_DELAYED_WORK(&port->lost_work, ipoib_lost_work);
-}
-
-/**
- * ipoib_lost_exit - the port goes: destroy its lost QPs
- * @port: port without interfaces, its NAPI disabled
- *
- * Context: process; waits for a second at most.
- * Return: false if there are some: then what they use has to stay for good
- */
-bool ipoib_lost_exit(struct ipoib_port *port)
-{
-	unsigned long begun = jiffies;
-	bool none;
-
-	cancel_delayed_work_sync(&port->lost_work);
-	do
-		none = ipoib_lost_end_all(port);
-	while (!none && ipoib_drain_pause(port, begun));
-	if (!none)
-		dev_warn(&port->ca->dev,
-			 "port %u: QPs can't be destroyed: memory is lost\n",
-			 port->num);
-	return none;
+	return list_empty(list);
 }

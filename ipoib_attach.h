@@ -10,16 +10,7 @@
 #include <rdma/ib_verbs.h>
 
 struct ipoib_attachment;
-struct ipoib_channel;
 struct ipoib_dev;
-struct ipoib_port;
-struct ipoib_qp;
-struct ipoib_qp_ops;
-struct ipoib_rx_batch;
-struct ipoib_rx_slot;
-struct ipoib_rxq;
-struct ipoib_tx_batch;
-struct ipoib_txq;
 struct mutex;
 
 /**
@@ -65,17 +56,6 @@ bool ipoib_detach_stale(struct ipoib_attached *a, bool wait);
 bool ipoib_detach_all(struct ipoib_attached *a);
 void ipoib_attached_exit(struct ipoib_attached *a, bool wait);
 void ipoib_attached_hand(struct ipoib_attached *a, struct ipoib_attached *to);
-
-void ipoib_lost_init(struct ipoib_port *port);
-void ipoib_lost_rx(struct ipoib_channel *ch, struct ipoib_qp *qp,
-		   struct ipoib_rx_slot *slot, const struct ib_wc *wc,
-		   struct ipoib_rx_batch *batch);
-void ipoib_lost_tx(struct ipoib_qp *qp, const struct ib_wc *wc,
-		   struct ipoib_tx_batch *batch, int budget);
-void ipoib_lost_add(struct ipoib_qp *qp, const struct ipoib_qp_ops *ops,
-		    struct ipoib_attached *a, struct ipoib_rxq *rxq);
-void ipoib_lost_add_txq(struct ipoib_txq *txq, struct ipoib_attached *a,
-			struct ipoib_rxq *rxq);
-bool ipoib_lost_exit(struct ipoib_port *port);
+bool ipoib_attachments_end(struct ib_qp *qp, struct list_head *list);
 
 #endif /* IPOIB_ATTACH_H */

@@ -84,6 +84,7 @@ enum ipoib_conn_event {
  * @link: link of the neighbour, with a reference; NULL if a peer opened it
  * @broken: nothing may be posted any more (link's lock to write)
  * @ring: packets in flight; empty if a peer opened it
+ * @kept: they stay until the lost QP is destroyed, which may go on to send them
  * @head: sequence number of the next packet (link's lock)
  * @posted: @head when a request was last posted: from there on to @head are the
  *	packets of a chain that is still to be posted (link's lock)
@@ -123,6 +124,7 @@ struct ipoib_conn {
 
 	struct ipoib_link *link;
 	bool broken;
+	bool kept;
 	struct ipoib_tx_ring ring;
 	u32 head;
 	u32 posted;
@@ -373,6 +375,8 @@ void ipoib_link_put(struct ipoib_link *link);
 /* ipoib_rc.c */
 extern const struct ipoib_qp_ops ipoib_rc_qp_ops;
 void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left);
+void ipoib_rc_disown(struct ipoib_conn *conn);
+void ipoib_rc_drop(struct ipoib_conn *conn);
 void ipoib_rc_resend(struct sk_buff_head *list);
 
 /* ipoib_cm_port.c */

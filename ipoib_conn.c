@@ -11,12 +11,12 @@
 #include <linux/moduleparam.h>
 
 #include "ipoib.h"
-#include "ipoib_attach.h"
 #include "ipoib_channel.h"
 #include "ipoib_cm.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_cq.h"
 #include "ipoib_drain.h"
+#include "ipoib_lost.h"
 #include "ipoib_msg.h"
 #include "ipoib_port.h"
 #include "ipoib_qp.h"
@@ -143,12 +143,13 @@ static void ipoib_conn_put(struct ipoib_conn *conn)
 		kfree_rcu(conn, rcu);
 }
 
-/* A lost QP goes on to receive. */
+/* A lost QP goes on to receive, and maybe to send. */
 void ipoib_conn_free(struct ipoib_conn *conn)
 {
 	struct ipoib_cm *cm = conn->qp.dev->cm;
 
-	ipoib_tx_ring_free(&conn->ring);
+	if (!conn->kept)
+		ipoib_tx_ring_free(&conn->ring);
 	if (!conn->qp.lost)
 		ipoib_conn_free_rxq(conn);
 	if (conn->link)
@@ -166,6 +167,8 @@ int ipoib_conn_add(struct ipoib_conn *conn)
 	spin_lock_bh(&cm->lock);
 	if (!cm->running)
 		ret = -ENETDOWN;
+	else if (ipoib_lost_many(conn->qp.dev->port))
+		ret = -ENOBUFS;
 	else if (ipoib_conn_is_active(conn))
 		cm->active++;
 	else
@@ -354,7 +357,13 @@ void ipoib_conn_requeue(struct ipoib_conn *conn)
 	struct sk_buff_head left;
 
 	__skb_queue_head_init(&left);
-	ipoib_rc_purge(conn, &left);
+	if (conn->kept) {
+		ipoib_rc_disown(conn);
+		/* From here on ipoib_conn_gone() may free them. */
+		smp_store_release(&conn->qp.lost_owned, false);
+	} else {
+		ipoib_rc_purge(conn, &left);
+	}
 	cm->stats.requeued += skb_queue_len(&left);
 	spin_lock_bh(&link->lock);
 	if (link->state == IPOIB_LINK_WANTED ||
@@ -466,6 +475,10 @@ static void ipoib_conn_gone(struct ipoib_qp *qp)
 {
 	struct ipoib_conn *conn = container_of(qp, struct ipoib_conn, qp);
 
+	if (conn->kept) {
+		ipoib_rc_drop(conn);
+		ipoib_tx_ring_free(&conn->ring);
+	}
 	ipoib_conn_release(conn);
 	ipoib_cm_port_put(qp->ch->port);
 	ipoib_conn_put(conn);
@@ -477,17 +490,38 @@ static const struct ipoib_qp_ops ipoib_conn_lost_ops = {
 	.gone = ipoib_conn_gone,
 };
 
-/* True, unless it is lost: then it keeps what it receives with. */
-static bool ipoib_conn_destroy_qp(struct ipoib_conn *conn)
+/*
+ * If it can't be destroyed, it is lost: then it keeps what it receives with, and if
+ * it can't be reset either, what it sends.
+ */
+static void ipoib_conn_destroy_qp(struct ipoib_conn *conn,
+				  struct list_head *lost)
 {
 	if (!ipoib_drain_destroy_qp(&conn->qp)) {
 		ipoib_conn_release(conn);
-		return true;
+		return;
 	}
+	/* Only one that this host opened has sent something. */
+	conn->kept = conn->qp.stuck && conn->link;
+	conn->qp.lost_owned = conn->kept;
 	refcount_inc(&conn->ref);
 	ipoib_cm_port_keep(conn->qp.ch->port);
-	ipoib_lost_add(&conn->qp, &ipoib_conn_lost_ops, NULL, conn->rxq);
-	return false;
+	INIT_LIST_HEAD(&conn->qp.lost_groups);
+	list_add_tail(&conn->qp.lost_entry, lost);
+}
+
+/* A poll may have taken completions of those that did not drain: let it end. */
+static void ipoib_conns_settle(struct list_head *list)
+{
+	struct ipoib_conn *conn;
+
+	list_for_each_entry(conn, list, entry)
+		if (conn->qp.late)
+			conn->qp.drained_at = READ_ONCE(conn->qp.ch->barriers);
+	list_for_each_entry(conn, list, entry)
+		if (conn->qp.late)
+			ipoib_channel_barrier(conn->qp.ch,
+					      conn->qp.drained_at);
 }
 
 /* Take down all connections of a list at once. */
@@ -495,10 +529,12 @@ void ipoib_conns_close(struct list_head *list)
 {
 	struct ipoib_drain drain;
 	struct ipoib_conn *conn;
-	bool gone = true;
+	struct ipoib_port *port;
+	LIST_HEAD(lost);
 
 	if (list_empty(list))
 		return;
+	port = list_first_entry(list, struct ipoib_conn, entry)->qp.dev->port;
 	ipoib_drain_init(&drain);
 	list_for_each_entry(conn, list, entry)
 		ipoib_conn_begin_drain(conn);
@@ -509,10 +545,9 @@ void ipoib_conns_close(struct list_head *list)
 		ipoib_conn_detach_rxq(conn);
 	ipoib_drain_reset(&drain, false);
 	list_for_each_entry(conn, list, entry)
-		gone &= ipoib_conn_destroy_qp(conn);
-	/* Events of lost QPs may be using the interface. */
-	if (!gone)
-		synchronize_rcu();
+		ipoib_conn_destroy_qp(conn, &lost);
+	ipoib_lost_add(port, &lost, &ipoib_conn_lost_ops);
+	ipoib_conns_settle(list);
 }
 
 static void ipoib_cm_reap(struct ipoib_cm *cm)

@@ -37,6 +37,7 @@
 #include "ipoib_drain.h"
 #include "ipoib_port.h"
 #include "ipoib_qp.h"
+#include "ipoib_tx.h"
 
 #define IPOIB_DRAIN_TIMEOUT	HZ
 /* Interval at which the NAPI polls the CQs while a drain waits */
@@ -289,6 +290,30 @@ void ipoib_drain_reset(struct ipoib_drain *drain, bool all)
 		qp->draining = false;
 		qp->live = false;
 	}
+}
+
+/**
+ * ipoib_drain_purge - take back all packets of a transmit queue
+ * @txq: queue whose QP was taken down
+ *
+ * The NAPI may still find completions of a QP that did not drain, or can't be reset:
+ * it is paused meanwhile, and ignores those that it finds afterwards.
+ *
+ * Context: process; takes the port's lock.
+ */
+void ipoib_drain_purge(struct ipoib_txq *txq)
+{
+	struct ipoib_channel *ch = txq->qp.ch;
+
+	if (!txq->qp.late && !txq->qp.stuck) {
+		ipoib_txq_purge(txq);
+		return;
+	}
+	mutex_lock(&ch->port->lock);
+	ipoib_channel_pause(ch);
+	ipoib_txq_purge(txq);
+	ipoib_channel_resume(ch);
+	mutex_unlock(&ch->port->lock);
 }
 
 /**

@@ -13,6 +13,7 @@ struct completion;
 struct ipoib_channel;
 struct ipoib_port;
 struct ipoib_qp;
+struct ipoib_txq;
 
 /* wr_id of the drain marker, the last request of a send queue */
 #define IPOIB_WR_MARKER		BIT_ULL(63)
@@ -42,6 +43,7 @@ void ipoib_drain_begin(struct ipoib_qp *qp);
 void ipoib_drain_add(struct ipoib_drain *drain, struct ipoib_qp *qp);
 void ipoib_drain_wait(struct ipoib_drain *drain);
 void ipoib_drain_reset(struct ipoib_drain *drain, bool all);
+void ipoib_drain_purge(struct ipoib_txq *txq);
 int ipoib_drain_destroy_qp(struct ipoib_qp *qp);
 bool ipoib_drain_pause(struct ipoib_port *port, unsigned long begun);
 bool ipoib_drain_wait_for(struct ipoib_channel *ch, struct completion *what,

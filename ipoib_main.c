@@ -52,6 +52,7 @@
 #include "ipoib_ethtool.h"
 #include "ipoib_fs.h"
 #include "ipoib_genl.h"
+#include "ipoib_lost.h"
 #include "ipoib_netdev.h"
 #include "ipoib_netlink.h"
 #include "ipoib_port.h"
@@ -148,7 +149,7 @@ struct ipoib_ca {
 
 static struct ib_client ipoib_client;
 
-static int ipoib_register_parent(struct ipoib_port *port, u16 pkey)
+static int ipoib_make_parent(struct ipoib_port *port, u16 pkey)
 {
 	struct net_device *ndev;
 	int ret;
@@ -171,15 +172,29 @@ static int ipoib_register_parent(struct ipoib_port *port, u16 pkey)
 	return ret ?: register_netdev(ndev);
 }
 
-/* Undo what ipoib_register_parent() did before it failed. */
+/*
+ * Undo what ipoib_make_parent() did before it failed.  If QPs are left, so is what
+ * they use: then the port has to be destroyed.
+ */
 static void ipoib_drop_parent(struct ipoib_port *port)
 {
 	if (!port->parent)
 		return;
 	ipoib_netdev_release(port->parent);
+	if (!ipoib_lost_exit(port))
+		return;
 	ipoib_channels_destroy(port);
 	free_netdev(port->parent);
 	port->parent = NULL;
+}
+
+static int ipoib_register_parent(struct ipoib_port *port, u16 pkey)
+{
+	int ret = ipoib_make_parent(port, pkey);
+
+	if (ret)
+		ipoib_drop_parent(port);
+	return ret;
 }
 
 static void ipoib_warn_enhanced(const struct ipoib_port *port, int err)
@@ -227,7 +242,8 @@ static int ipoib_add_parent(struct ipoib_port *port)
 		return ret;
 	}
 	ipoib_warn_enhanced(port, ret);
-	ipoib_drop_parent(port);
+	if (port->parent)
+		return ret;
 	port->enhanced = false;
 	return ipoib_register_parent(port, pkey);
 }
@@ -243,7 +259,6 @@ static struct ipoib_port *ipoib_add_port(struct ib_device *ca, u32 num)
 	ret = ipoib_add_parent(port);
 	if (!ret)
 		return port;
-	ipoib_drop_parent(port);
 	ipoib_port_silence(port);
 	ipoib_port_destroy(port);
 	return ERR_PTR(ret);

@@ -19,9 +19,9 @@
 
 #include "ipoib.h"
 #include "ipoib_ah.h"
-#include "ipoib_attach.h"
 #include "ipoib_channel.h"
 #include "ipoib_drain.h"
+#include "ipoib_lost.h"
 #include "ipoib_path.h"
 #include "ipoib_port.h"
 #include "ipoib_rules.h"

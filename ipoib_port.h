@@ -52,7 +52,9 @@ struct ipoib_paths;
  * @users: of these, those that use the channels; NAPI runs while it is not zero
  *	(@lock)
  * @drain_missed: jiffies when a QP last missed its deadline, see ipoib_drain.c
- * @lost: struct ipoib_qp that can't be destroyed, see ipoib_attach.c (@lock)
+ * @lost: struct ipoib_qp that can't be destroyed, see ipoib_lost.c (@lock)
+ * @num_lost: how many (@lock to write)
+ * @lost_stop: the port goes: @lost_work is to end soon
  * @lost_work: tries again
  * @lock: mutex; @devs, users and what the channels' QPs share
  * @devs: interfaces of this port, struct ipoib_dev.port_entry
@@ -87,6 +89,8 @@ struct ipoib_port {
 	struct ipoib_ahs *ahs;
 	unsigned long drain_missed;
 	struct list_head lost;
+	u32 num_lost;
+	bool lost_stop;
 	struct delayed_work lost_work;
 
 	struct mutex lock;	/* devs, users, what QPs of a channel share */

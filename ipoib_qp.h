@@ -57,9 +57,11 @@ struct ipoib_qp_ops {
  * @draining: between ipoib_drain_begin() and ipoib_drain_reset()
  * @late: it did not drain, or not in time
  * @stuck: it can't be reset
- * @lost: it could not be destroyed, and outlives its owner, see ipoib_attach.c:
+ * @lost: it could not be destroyed, and outlives its owner, see ipoib_lost.c:
  *	its events must not refer to the interface
  * @lost_reset: likewise, and it was reset
+ * @lost_held: likewise, and it has a reference on the module
+ * @lost_owned: likewise, and its owner still looks at what it has sent
  * @lost_entry: in ipoib_port.lost
  * @lost_groups: what it is attached to then
  */
@@ -82,6 +84,8 @@ struct ipoib_qp {
 	bool stuck;
 	bool lost;
 	bool lost_reset;
+	bool lost_held;
+	bool lost_owned;
 	struct list_head lost_entry;
 	struct list_head lost_groups;
 };

@@ -146,6 +146,48 @@ void ipoib_rc_purge(struct ipoib_conn *conn, struct sk_buff_head *left)
 }
 
 /**
+ * ipoib_rc_disown - nobody is to wait for packets that the HCA may still send
+ * @conn: connection whose QP can be neither reset nor destroyed
+ *
+ * Their memory stays, and stays mapped, until ipoib_rc_drop().
+ *
+ * Context: process, nobody else uses the connection any more.
+ */
+void ipoib_rc_disown(struct ipoib_conn *conn)
+{
+	u32 at;
+
+	for (at = conn->tail; at != conn->head; at++) {
+		struct sk_buff *skb =
+			conn->ring.slots[at & (conn->ring.size - 1)].skb;
+
+		DEV_STATS_INC(conn->qp.dev->ndev, tx_dropped);
+		skb_orphan(skb);
+		skb_dst_drop(skb);
+		nf_reset_ct(skb);
+		skb->dev = NULL;
+		atomic_dec(&conn->qp.txq->rc_inflight);
+	}
+}
+
+/**
+ * ipoib_rc_drop - free the packets that ipoib_rc_disown() has left
+ * @conn: connection whose QP is gone
+ *
+ * Context: process.
+ */
+void ipoib_rc_drop(struct ipoib_conn *conn)
+{
+	for (; conn->tail != conn->head; conn->tail++) {
+		struct ipoib_tx_slot *slot =
+			&conn->ring.slots[conn->tail & (conn->ring.size - 1)];
+
+		ipoib_tx_unmap(&conn->ring, slot);
+		kfree_skb(slot->skb);
+	}
+}
+
+/**
  * ipoib_rc_resend - send packets that have waited
  * @list: packets with their link-layer addresses in front; emptied
  *

@@ -18,6 +18,7 @@
 #include "ipoib_cq.h"
 #include "ipoib_drain.h"
 #include "ipoib_ib.h"
+#include "ipoib_lost.h"
 #include "ipoib_port.h"
 #include "ipoib_proto.h"
 #include "ipoib_qp.h"
@@ -425,7 +426,7 @@ static void ipoib_ud_take_down(struct ipoib_dev *dev, u32 first, bool keep)
 	for (i = first; i < dev->num_txqs; i++) {
 		if (dev->txqs[i]->qp.stuck)
 			ipoib_txq_give_up(dev->txqs[i]);
-		ipoib_txq_purge(dev->txqs[i]);
+		ipoib_drain_purge(dev->txqs[i]);
 	}
 	if (!first)
 		ipoib_ud_empty_private(dev);

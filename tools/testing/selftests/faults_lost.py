@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """QPs that the HCA refuses to destroy: what they use stays until they can be."""
 
+import subprocess
 from collections import Counter
 
-from lib import (defer, ends, ends_with, ensure_module, fabric, in_groups, ksft_eq,
-                 ksft_ge, ksft_true, read, timeout, unload_module, wait_until)
+from lib import (defer, ends, ends_with, ensure_module, fabric, hold, in_groups, ksft_eq,
+                 ksft_ge, ksft_true, neigh_flush, read, slow, timeout, unload_module,
+                 wait_until)
 from lib.child import Children, child_by_ip, gone
-from lib.connected import both_connected, set_mode, to_datagram, wait_connected
+from lib.connected import (both_connected, counter, set_mode, to_datagram,
+                           wait_connected)
+from lib.ipoib import MODULE, drop_all
 from lib.ksft import undone
 from lib.sites import Module, Recorded, failing, hits, works
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 70, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 120, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"}
 # The core has no room for them.
 GROUPS = ("life", "sites")
 VERBS_ONLY = "the driver's own verbs fail"
+# With so many that are lost, a port has no new connections: see ipoib_lost.c.
+MANY = 64
 
 IPOIB = Module("ib_ipoib", "IPOIB_MODULE")
 
@@ -121,6 +127,7 @@ def test_reset_once():
         works(pair)
         # Until each was tried a second time, after a reset
         lost = sum(len(numbers(each, "RC")) for each in fabric.hcas())
+        ksft_ge(lost, 2, "QPs of connections")
         hits(4 * lost, 30)
         before = fabric.failed()[1]
         with Recorded(IPOIB, memory=False) as found:
@@ -132,6 +139,59 @@ def test_reset_once():
         ksft_eq(names["modify_qp"], 0, "resets")
     for each in fabric.hcas():
         wait_until(lambda at=each: not numbers(at, "RC"), 20, "QPs destroyed")
+
+
+@in_groups("sites")
+@timeout(240)
+def test_many():
+    """
+    With many of them there are no new connections, which might be lost, too: traffic
+    goes by datagrams.  Once they are destroyed, connections come back.
+    """
+    pair = ends()
+    hcas = [end.port.hca for end in pair]
+
+    def lost():
+        return min(len(numbers(each, "RC")) for each in hcas)
+
+    with failing(IPOIB, "destroy_qp", times=0):
+        while lost() < MANY:
+            connect(both_connected(pair))
+            for end in pair:
+                to_datagram(end)
+        before = lost()
+        both_connected(pair, connect=False)
+        works(pair)
+        hold(2)
+        ksft_eq(lost(), before, "QPs of connections")
+        ksft_ge(sum(counter(end, "conn_open_failures") for end in pair), 1, "not opened")
+    for each in hcas:
+        wait_until(lambda at=each: len(numbers(at, "RC")) < MANY, 20, "QPs destroyed")
+    for end in pair:
+        neigh_flush(end)
+    connect(pair)
+    works(pair)
+
+
+@in_groups("sites")
+@timeout(120)
+def test_unload():
+    """A module that is removed waits for QPs by which the HCA may call it."""
+    ends()
+    drop_all()
+    defer(ensure_module)
+    with failing(IPOIB, "destroy_qp", times=0):
+        rmmod = subprocess.Popen(    # pylint: disable=consider-using-with
+            ["rmmod", MODULE], stderr=subprocess.PIPE, text=True)
+        defer(rmmod.wait)
+        hits(2)
+        hold(slow(3))
+        ksft_eq(rmmod.poll(), None, "rmmod's end")
+    ksft_eq((rmmod.communicate(timeout=slow(20))[1], rmmod.returncode), ("", 0))
+    for each in fabric.hcas():
+        ksft_eq(each.data_qps("UD", "RC"), [], "QPs")
+    ensure_module()
+    works(ends())
 
 
 @timeout(120)

@@ -27,8 +27,8 @@ UNREACHED = os.path.join(os.path.dirname(__file__), "..", "sites.unreached")
 # Sections that stay, other than those of the start
 CODE = (".text", ".exit.text")
 VERBS = re.compile(
-    r"(__)?ib_(alloc_pd|create_\w+|modify_\w+|query_\w+|find_pkey|\w+tach_mcast"
-    r"|cm_listen|send_cm_\w+|sa_(join_multicast|path_rec_get))"
+    r"(__)?ib_(alloc_pd|create_\w+|destroy_qp\w*|modify_\w+|query_\w+|find_pkey"
+    r"|\w+tach_mcast|cm_listen|send_cm_\w+|sa_(join_multicast|path_rec_get))"
     r"|rdma_(create_ah|(alloc|init)_netdev|set_cq_moderation)")
 MEMORY = re.compile(
     r"k[mz]alloc\w*|__k\w*alloc\w*|kv\w*alloc\w*|kmem_cache_alloc\w*|kmemdup\w*"
