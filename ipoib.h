@@ -93,7 +93,7 @@ extern unsigned int ipoib_recvq_size;
  * @setting_mtu: the driver changes the MTU, not the administrator (rtnl)
  * @mtu_failures: times in a row that it could not be changed (rtnl)
  * @open_due: a child, to be opened with its parent (rtnl to write)
- * @open_failures: times in a row that this failed (rtnl)
+ * @open_failures: times in a row that this failed (rtnl to write)
  * @guid: the port's GUID that the administrator chose; 0: the first one
  * @local_gid: GID in use, as last read from the port (paths' lock to write)
  * @mcast_mtu: IP MTU of the broadcast group

@@ -42,7 +42,8 @@
 #define IPOIB_RESTART_PAUSE	HZ
 #define IPOIB_EVS_PACED		(BIT(IPOIB_EV_LINK) | BIT(IPOIB_EV_RESTART) | \
 				 BIT(IPOIB_EV_SQ_ERROR))
-/* Between two looks at queues that nobody reports to be active */
+/* Until the fabric carries groups just joined; between looks at inactive queues */
+#define IPOIB_ANNOUNCE_DELAY	(HZ / 10)
 #define IPOIB_ANNOUNCE_PAUSE	(5 * HZ)
 
 /* ---- states ------------------------------------------------------------- */
@@ -143,15 +144,18 @@ static void ipoib_dev_try_again(struct ipoib_dev *dev, enum ipoib_event ev)
 			  ipoib_delay_spread(delay, get_random_u32()));
 }
 
+static void ipoib_dev_link_later(struct ipoib_dev *dev, unsigned long delay)
+{
+	mutex_lock(&dev->lock);
+	ipoib_dev_put_off(dev, IPOIB_EV_LINK, jiffies + delay);
+	mutex_unlock(&dev->lock);
+}
+
 /* Have link_work try again what failed @failures times before this. */
 static void ipoib_dev_link_again(struct ipoib_dev *dev, u32 failures)
 {
-	unsigned long delay = ipoib_dev_delay(failures);
-
-	mutex_lock(&dev->lock);
-	ipoib_dev_put_off(dev, IPOIB_EV_LINK, jiffies +
-			  ipoib_delay_spread(delay, get_random_u32()));
-	mutex_unlock(&dev->lock);
+	ipoib_dev_link_later(dev, ipoib_delay_spread(ipoib_dev_delay(failures),
+						     get_random_u32()));
 }
 
 /* Events whose retry is due; they are taken off the list. */
@@ -334,23 +338,17 @@ static void ipoib_dev_sync_mtu(struct ipoib_dev *dev, u32 mtu)
 }
 
 /*
- * Tell peers our address, with the carrier on.  The stack activates the queues a
- * moment after that, see ipoib_dev_changed(), and drops what is sent before.  If
- * an administrator has left the queues without a qdisc, nobody tells us of others.
+ * Tell peers our address, with the carrier on.  The stack drops what is sent until
+ * it activates the queues (ipoib_dev_changed()), and without a qdisc, of whose return
+ * nobody tells.
  */
 static void ipoib_dev_tell_peers(struct ipoib_dev *dev)
 {
 	ASSERT_RTNL();
-	if (!READ_ONCE(dev->announce))
-		return;
-	if (qdisc_tx_is_noop(dev->ndev)) {
-		mutex_lock(&dev->lock);
-		ipoib_dev_put_off(dev, IPOIB_EV_LINK, jiffies +
-				  IPOIB_ANNOUNCE_PAUSE);
-		mutex_unlock(&dev->lock);
-	} else if (xchg(&dev->announce, false)) {
+	if (READ_ONCE(dev->announce) && qdisc_tx_is_noop(dev->ndev))
+		ipoib_dev_link_later(dev, IPOIB_ANNOUNCE_PAUSE);
+	else if (xchg(&dev->announce, false))
 		__netdev_notify_peers(dev->ndev);
-	}
 }
 
 /**
@@ -361,8 +359,8 @@ static void ipoib_dev_tell_peers(struct ipoib_dev *dev)
  */
 void ipoib_dev_changed(struct ipoib_dev *dev)
 {
-	if (netif_carrier_ok(dev->ndev))
-		ipoib_dev_tell_peers(dev);
+	if (netif_carrier_ok(dev->ndev) && READ_ONCE(dev->announce))
+		ipoib_dev_link_later(dev, IPOIB_ANNOUNCE_DELAY);
 }
 
 /**
@@ -395,15 +393,20 @@ void ipoib_dev_sync_link(struct ipoib_dev *dev)
 
 /**
  * ipoib_dev_open_later - a child could not be opened with its parent
- * @dev: child whose open_due is set.  For the stack it is up, so that an
- *	administrator can set it down; until then it is tried again
+ * @dev: child.  For the stack it is up, so that an administrator can set it down;
+ *	until then it is tried again
  *
  * Context: rtnl.
  */
 void ipoib_dev_open_later(struct ipoib_dev *dev)
 {
 	ASSERT_RTNL();
-	ipoib_dev_link_again(dev, dev->open_failures++);
+	mutex_lock(&dev->lock);
+	WRITE_ONCE(dev->open_due, true);
+	ipoib_why_update(dev);
+	WRITE_ONCE(dev->open_failures, dev->open_failures + 1);
+	mutex_unlock(&dev->lock);
+	ipoib_dev_link_again(dev, dev->open_failures - 1);
 }
 
 /**
@@ -417,7 +420,7 @@ void ipoib_dev_open_done(struct ipoib_dev *dev)
 	ASSERT_RTNL();
 	mutex_lock(&dev->lock);
 	WRITE_ONCE(dev->open_due, false);
-	dev->open_failures = 0;
+	WRITE_ONCE(dev->open_failures, 0);
 	ipoib_why_update(dev);
 	mutex_unlock(&dev->lock);
 }

@@ -309,15 +309,22 @@ static void ipoib_children_open(struct ipoib_port *port)
 {
 	struct ipoib_dev *dev;
 
+	int ret;
+
 	ASSERT_RTNL();
+	port->opening = true;
 	list_for_each_entry(dev, &port->devs, port_entry) {
 		if (!ipoib_is_child(dev) || netif_running(dev->ndev))
 			continue;
-		WRITE_ONCE(dev->open_due, true);
-		/* Not the driver's failure: that would be tried again. */
-		if (dev_open(dev->ndev, NULL))
-			ipoib_dev_open_done(dev);
+		ret = dev_open(dev->ndev, NULL);
+		/* The stack's doing: what fails in ipoib_open() is tried again. */
+		if (ret)
+			net_ratelimited_function(netdev_warn, dev->ndev,
+						 "can't be opened with %s: %pe\n",
+						 port->parent->name,
+						 ERR_PTR(ret));
 	}
+	port->opening = false;
 }
 
 /*
@@ -350,7 +357,7 @@ static int ipoib_open(struct net_device *ndev)
 	int ret;
 
 	ret = ipoib_dev_open(dev);
-	if (ret && dev->open_due) {
+	if (ret && dev->port->opening && ipoib_is_child(dev)) {
 		net_ratelimited_function(netdev_warn, ndev,
 					 "can't be opened with %s, trying again: %pe\n",
 					 dev->port->parent->name, ERR_PTR(ret));

@@ -48,6 +48,7 @@ struct ipoib_paths;
  * @cm: state that connections share, NULL while no interface takes them (@lock)
  * @paths: paths of all interfaces
  * @ahs: address handles waiting to be destroyed
+ * @opening: the parent was opened, and opens the children (rtnl)
  * @open: interfaces that are open (@lock to write)
  * @users: of these, those that use the channels; NAPI runs while it is not zero
  *	(@lock)
@@ -69,6 +70,7 @@ struct ipoib_port {
 	struct ib_ah *marker_ah;
 	struct net_device *parent;
 	bool enhanced;
+	bool opening;
 	u32 sendq_size;
 	u32 recvq_size;
 	u32 mtu;

@@ -396,6 +396,13 @@ static int ipoib_why_fill_port(struct sk_buff *skb, const struct ipoib_dev *dev)
 	       nla_put_u32(skb, IPOIB_A_DEV_PORT_STATE, state);
 }
 
+/* How often in a row what is tried again has failed. */
+static u32 ipoib_why_retries(const struct ipoib_dev *dev)
+{
+	return READ_ONCE(dev->open_due) ? READ_ONCE(dev->open_failures) :
+					  READ_ONCE(dev->failures);
+}
+
 /**
  * ipoib_why_fill - write an interface's attributes to a message
  * @skb: message
@@ -434,7 +441,7 @@ int ipoib_why_fill(struct sk_buff *skb, const void *object)
 	     nla_put_s32(skb, IPOIB_A_DEV_JOIN_ERROR, facts.join_error)) ||
 	    nla_put_u32(skb, IPOIB_A_DEV_START_FAILURES,
 			READ_ONCE(why->failures)) ||
-	    nla_put_u32(skb, IPOIB_A_DEV_RETRIES, READ_ONCE(dev->failures)))
+	    nla_put_u32(skb, IPOIB_A_DEV_RETRIES, ipoib_why_retries(dev)))
 		return -EMSGSIZE;
 	return ipoib_why_fill_port(skb, dev);
 }
