@@ -580,6 +580,7 @@ static int ipoib_port_moderate(struct ipoib_port *port)
 int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 			      bool adaptive)
 {
+	u16 want = frames;
 	int ret;
 
 	if (frames && !ipoib_port_moderates(port))
@@ -590,10 +591,10 @@ int ipoib_port_set_moderation(struct ipoib_port *port, u16 frames, u16 usecs,
 	swap(port->rx_adaptive, adaptive);
 	ret = ipoib_port_moderate(port);
 	/* The HCA may have turned out just now not to moderate at all. */
-	if (!ret && port->rx_frames && !ipoib_port_moderates(port))
+	if (!ret && want && !ipoib_port_moderates(port))
 		ret = -EOPNOTSUPP;
 	if (ret) {
-		swap(port->rx_frames, frames);
+		port->rx_frames = ipoib_port_moderates(port) ? frames : 0;
 		swap(port->rx_usecs, usecs);
 		swap(port->rx_adaptive, adaptive);
 		ipoib_port_moderate(port);

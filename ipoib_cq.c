@@ -126,6 +126,7 @@ int ipoib_cq_moderate(struct ipoib_channel *ch, struct ipoib_cq *cq)
 	/* Some HCAs of a driver can do it, others can't. */
 	if (ret == -EOPNOTSUPP) {
 		port->no_moderation = true;
+		port->rx_frames = 0;
 		goto hold;
 	}
 	if (ret)
