@@ -26,7 +26,8 @@ static const struct rdma_stat_desc ibds_counter_descs[] = {
 	COUNTER(bad_rkey), COUNTER(bad_modify), COUNTER(sq_full),
 	COUNTER(rq_full), COUNTER(mad_rx), COUNTER(mad_tx),
 	COUNTER(mad_dropped), COUNTER(trap_tx), COUNTER(injected),
-	COUNTER(delayed), COUNTER(reordered),
+	COUNTER(delayed), COUNTER(reordered), COUNTER(duplicated),
+	COUNTER(cqe_fault),
 };
 
 static_assert(sizeof(struct ibds_counters) ==

@@ -199,18 +199,17 @@ static void ibds_cq_error_work(struct work_struct *work)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
 }
 
-/**
- * ibds_cq_overrun - handle a completion for which the CQ has no room
- * @cq: completion queue, locked
- *
+static bool ibds_cq_has_room(const struct ibds_cq *cq)
+{
+	return cq->tail - cq->head < cq->room;
+}
+
+/*
  * A CQ error (IBA vol 1, 11.6.3): the completion is lost, the slots it would
  * have retired stay in use, earlier completions can still be polled.
- *
- * Return: an entry to fill that is never polled.
  */
-struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
+static void ibds_cq_overrun(struct ibds_cq *cq)
 {
-	lockdep_assert_held(&cq->lock);
 	ibds_count(cq->port, cq_overflow);
 	if (!cq->overrun) {
 		cq->overrun = true;
@@ -218,11 +217,286 @@ struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq)
 		if (!cq->user)
 			dev_warn(&cq->ib.device->dev,
 				 "CQ overrun: %u entries, vector %d\n",
-				 cq->limit, cq->cpu);
+				 cq->room, cq->cpu);
 		queue_work(ibds_wq_of(cq->user), &cq->todo);
 	}
+}
+
+/**
+ * ibds_cq_full - find an entry when there is none that can be filled at once
+ * @cq: completion queue, locked
+ *
+ * The CQ overruns, or a fault may concern the completion, which ibds_cq_odd()
+ * looks at when it is filled in.
+ *
+ * Return: an entry to fill that is never polled.
+ */
+struct ibds_cqe *ibds_cq_full(struct ibds_cq *cq)
+{
+	lockdep_assert_held(&cq->lock);
+	if (!ibds_cq_has_room(cq))
+		ibds_cq_overrun(cq);
 	return cq->spare;
 }
+
+/* ---- faults ------------------------------------------------------------- */
+
+static bool ibds_cqe_faults(const struct ibds_dev *dev)
+{
+	u32 n;
+
+	for (n = 0; n < dev->caps.ports; n++) {
+		const struct ibds_faults *f = &dev->port[n].faults;
+
+		if (atomic_read(&f->cqe_send_error) ||
+		    atomic_read(&f->cqe_recv_error) ||
+		    atomic_read(&f->cqe_lose) || atomic_read(&f->cqe_twice) ||
+		    READ_ONCE(f->cqe_delay_ms))
+			return true;
+	}
+	return false;
+}
+
+/* Have senders take the slow way, or not.  cq->lock is held. */
+static void ibds_cq_set_limit(struct ibds_cq *cq)
+{
+	bool odd = !list_empty(&cq->held) ||
+		   ibds_cqe_faults(to_ibds_dev(cq->ib.device));
+
+	cq->limit = odd ? 0 : cq->room;
+}
+
+/**
+ * ibds_cqs_update - handle that a fault of completions was set or lifted
+ * @dev: HCA
+ *
+ * Context: process.
+ */
+void ibds_cqs_update(struct ibds_dev *dev)
+{
+	struct ibds_cq *cq;
+
+	spin_lock_irq(&dev->cq_lock);
+	list_for_each_entry(cq, &dev->cqs, entry) {
+		spin_lock(&cq->lock);
+		ibds_cq_set_limit(cq);
+		spin_unlock(&cq->lock);
+	}
+	spin_unlock_irq(&dev->cq_lock);
+}
+
+/* Add a completion to the ring, whatever faults there are. */
+static void ibds_cq_publish(struct ibds_cq *cq, const struct ibds_cqe *cqe,
+			    bool solicited)
+{
+	lockdep_assert_held(&cq->lock);
+	if (!ibds_cq_has_room(cq)) {
+		ibds_cq_overrun(cq);
+		return;
+	}
+	cq->ring[cq->tail & cq->mask] = *cqe;
+	/* Pairs with the check for an empty CQ in ibds_poll_cq(). */
+	WRITE_ONCE(cq->tail, cq->tail + 1);
+	ibds_count(cq->port, cqe);
+	if (cq->notify)
+		ibds_cq_event(cq, solicited);
+}
+
+static void ibds_cq_held_work(struct work_struct *work)
+{
+	struct ibds_cq *cq = container_of(work, struct ibds_cq, held_work.work);
+	struct ibds_held *held, *next;
+	unsigned long now = jiffies;
+
+	spin_lock_irq(&cq->lock);
+	list_for_each_entry_safe(held, next, &cq->held, entry) {
+		if (time_before(now, held->due)) {
+			queue_delayed_work(ibds_datapath_wq, &cq->held_work,
+					   held->due - now);
+			break;
+		}
+		list_del(&held->entry);
+		ibds_cq_publish(cq, &held->cqe, held->solicited);
+		kfree(held);
+	}
+	ibds_cq_set_limit(cq);
+	spin_unlock_irq(&cq->lock);
+}
+
+/* True if a completion of the same QP is held back: order is kept. */
+static bool ibds_cq_holds(const struct ibds_cq *cq, const struct ibds_cqe *cqe)
+{
+	const struct ibds_held *held;
+
+	list_for_each_entry(held, &cq->held, entry)
+		if (held->cqe.wc.qp == cqe->wc.qp)
+			return true;
+	return false;
+}
+
+/* Hold a completion back; false if there is no memory for it. */
+static bool ibds_cq_hold(struct ibds_cq *cq, const struct ibds_cqe *cqe,
+			 bool solicited, u32 ms)
+{
+	unsigned long due = jiffies + msecs_to_jiffies(ms);
+	struct ibds_held *held = kzalloc_obj(*held, GFP_ATOMIC | __GFP_NOWARN);
+	const struct ibds_held *last;
+
+	if (!held)
+		return false;
+	if (!list_empty(&cq->held)) {
+		last = list_last_entry(&cq->held, struct ibds_held, entry);
+		if (time_before(due, last->due))
+			due = last->due;
+	}
+	held->due = due;
+	held->solicited = solicited;
+	held->cqe = *cqe;
+	list_add_tail(&held->entry, &cq->held);
+	/* If it is for another one already, the work item looks again. */
+	queue_delayed_work(ibds_datapath_wq, &cq->held_work, due - jiffies);
+	return true;
+}
+
+static void ibds_cq_report(struct ibds_cq *cq, const struct ibds_cqe *cqe,
+			   bool solicited, u32 ms)
+{
+	if ((!ms && !ibds_cq_holds(cq, cqe)) ||
+	    !ibds_cq_hold(cq, cqe, solicited, ms))
+		ibds_cq_publish(cq, cqe, solicited);
+}
+
+/*
+ * A completion is lost for good.  Of a send, whoever finds the next one knows
+ * that this one is done, too; the sender's sq.lock is held.
+ */
+static void ibds_cqe_lose(const struct ibds_cqe *cqe, struct ibds_qp *qp)
+{
+	if (!cqe->sq_slots)
+		WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
+	else if (cqe->sq_slots > 0)
+		qp->sq.unsignalled += cqe->sq_slots;
+}
+
+/*
+ * A request was executed, and is reported to have failed.  What that does to a
+ * QP is what it does when it is true; a flush does nothing.
+ */
+static void ibds_cqe_fail(struct ibds_cqe *cqe, struct ibds_qp *qp, bool send)
+{
+	u32 status = READ_ONCE(qp->port->faults.cqe_status);
+
+	cqe->wc.status = status ?: IB_WC_GENERAL_ERR;
+	cqe->wc.opcode = IBDS_WC_UNDEFINED;
+	cqe->wc.vendor_err = cqe->wc.status;
+	cqe->wc.wc_flags = 0;
+	if (cqe->wc.status == IB_WC_WR_FLUSH_ERR)
+		return;
+	if (qp->ib.qp_type == IB_QPT_RC)
+		set_bit(IBDS_TODO_ERR, &qp->todo);
+	else if (send)
+		set_bit(IBDS_TODO_SQE, &qp->todo);
+	else
+		return;
+	queue_work(ibds_wq_of(qp->user), &qp->work);
+}
+
+static bool ibds_cqe_concerned(const struct ibds_qp *qp)
+{
+	u32 only = READ_ONCE(qp->port->faults.cqe_qp);
+
+	return !ibds_qp_special(qp) && (!only || only == qp->ib.qp_num);
+}
+
+/* Change the completion, if it is to be; true if it was. */
+static bool ibds_cqe_change(struct ibds_cqe *cqe, struct ibds_qp *qp)
+{
+	struct ibds_faults *f = &qp->port->faults;
+	bool send = cqe->sq_slots;
+
+	if (cqe->wc.status != IB_WC_SUCCESS ||
+	    atomic_dec_if_positive(send ? &f->cqe_send_error :
+					  &f->cqe_recv_error) < 0)
+		return false;
+	ibds_cqe_fail(cqe, qp, send);
+	return true;
+}
+
+/* Apply the faults to the completion in cq->spare, which the CQ has room for. */
+static void ibds_cqe_faulty(struct ibds_cq *cq, struct ibds_qp *qp,
+			    bool solicited)
+{
+	struct ibds_faults *f = &qp->port->faults;
+	u32 ms = READ_ONCE(f->cqe_delay_ms);
+	struct ibds_cqe *cqe = cq->spare;
+	bool odd = ms;
+
+	if (atomic_dec_if_positive(&f->cqe_lose) >= 0) {
+		ibds_count(qp->port, cqe_fault);
+		ibds_cqe_lose(cqe, qp);
+		return;
+	}
+	odd |= ibds_cqe_change(cqe, qp);
+	ibds_cq_report(cq, cqe, solicited, ms);
+	if (atomic_dec_if_positive(&f->cqe_twice) >= 0) {
+		odd = true;
+		cqe->sq_slots = IBDS_CQE_STALE;
+		ibds_cq_report(cq, cqe, solicited, ms);
+	}
+	if (odd)
+		ibds_count(qp->port, cqe_fault);
+}
+
+/**
+ * ibds_cq_odd - publish an entry from ibds_cq_full()
+ * @cq: completion queue, locked
+ * @solicited: as for ibds_cq_end()
+ */
+void ibds_cq_odd(struct ibds_cq *cq, bool solicited)
+{
+	struct ibds_qp *qp = to_ibds_qp(cq->spare->wc.qp);
+
+	lockdep_assert_held(&cq->lock);
+	/* It is lost, and that was counted. */
+	if (!ibds_cq_has_room(cq))
+		return;
+	if (ibds_cqe_concerned(qp))
+		ibds_cqe_faulty(cq, qp, solicited);
+	else
+		ibds_cq_publish(cq, cq->spare, solicited);
+	ibds_cq_set_limit(cq);
+}
+
+/* Completions of a QP that is reset are as late as before, but retire nothing. */
+static void ibds_cq_disown_held(struct ibds_cq *cq, const struct ibds_qp *qp)
+{
+	struct ibds_held *held;
+
+	list_for_each_entry(held, &cq->held, entry)
+		if (held->cqe.wc.qp == &qp->ib)
+			held->cqe.sq_slots = IBDS_CQE_STALE;
+}
+
+/**
+ * ibds_cq_forget - drop what a fault holds back of a QP that is destroyed
+ * @cq: completion queue
+ * @qp: QP that no longer adds completions; interrupts are disabled
+ */
+void ibds_cq_forget(struct ibds_cq *cq, const struct ibds_qp *qp)
+{
+	struct ibds_held *held, *next;
+
+	spin_lock(&cq->lock);
+	list_for_each_entry_safe(held, next, &cq->held, entry) {
+		if (held->cqe.wc.qp != &qp->ib)
+			continue;
+		list_del(&held->entry);
+		kfree(held);
+	}
+	spin_unlock(&cq->lock);
+}
+
+/* ---- polling and arming ------------------------------------------------- */
 
 /* <infiniband/verbs.h> has two of the flags the other way round. */
 static void ibds_wc_for_user(struct ib_wc *wc, const struct ibds_qp *qp)
@@ -311,6 +585,7 @@ void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
 		if (cqe->wc.qp == &qp->ib)
 			cqe->sq_slots = IBDS_CQE_STALE;
 	}
+	ibds_cq_disown_held(cq, qp);
 	spin_unlock(&cq->lock);
 }
 
@@ -335,6 +610,7 @@ void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
 		to++;
 	}
 	WRITE_ONCE(cq->tail, to);
+	ibds_cq_disown_held(cq, qp);
 	spin_unlock(&cq->lock);
 }
 
@@ -398,7 +674,8 @@ static void ibds_cq_set_ring(struct ibds_cq *cq, struct ibds_cqe *ring, u32 cqe,
 	cq->ring = ring;
 	cq->spare = &ring[size];
 	cq->mask = size - 1;
-	cq->limit = cqe;
+	cq->room = cqe;
+	ibds_cq_set_limit(cq);
 	cq->charged = bytes;
 	cq->ib.cqe = cqe;
 }
@@ -460,6 +737,26 @@ static void ibds_cq_set_context(struct ibds_cq *cq, enum ibds_comp_ctx ctx)
 	cq->comp_ctx = ctx;
 }
 
+/* A fault may have been set since the ring was made. */
+static void ibds_cq_list(struct ibds_cq *cq)
+{
+	struct ibds_dev *dev = to_ibds_dev(cq->ib.device);
+
+	spin_lock_irq(&dev->cq_lock);
+	list_add_tail(&cq->entry, &dev->cqs);
+	ibds_cq_set_limit(cq);
+	spin_unlock_irq(&dev->cq_lock);
+}
+
+static void ibds_cq_unlist(struct ibds_cq *cq)
+{
+	struct ibds_dev *dev = to_ibds_dev(cq->ib.device);
+
+	spin_lock_irq(&dev->cq_lock);
+	list_del(&cq->entry);
+	spin_unlock_irq(&dev->cq_lock);
+}
+
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs)
 {
@@ -487,6 +784,8 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -ENOMEM;
 	}
 	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->held);
+	INIT_DELAYED_WORK(&cq->held_work, ibds_cq_held_work);
 	ibds_cq_set_ring(cq, ring, attr->cqe, bytes);
 	cq->cpu = ibds_vector_cpu(attr->comp_vector);
 	cq->port = &dev->port[0];
@@ -495,6 +794,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	ibds_cq_set_context(cq, dev->caps.comp_ctx);
 	INIT_WORK(&cq->comp, ibds_cq_comp_work);
 	INIT_WORK(&cq->todo, ibds_cq_error_work);
+	ibds_cq_list(cq);
 	return 0;
 }
 
@@ -527,6 +827,7 @@ void ibds_cq_sync(struct ibds_cq *cq)
 /* No QP uses the CQ any more: wait for work that may still run. */
 static void ibds_cq_quiesce(struct ibds_cq *cq)
 {
+	cancel_delayed_work_sync(&cq->held_work);
 	ibds_cq_sync(cq);
 	cancel_work_sync(&cq->todo);
 }
@@ -538,6 +839,7 @@ int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 
 	ibds_call(ibcq->device, IBDS_CALL_DESTROY_CQ);
 	ibds_command_wait(dev, READ_ONCE(cq->port->faults.destroy_delay_ms));
+	ibds_cq_unlist(cq);
 	ibds_cq_quiesce(cq);
 	kvfree(cq->ring);
 	ibds_user_uncharge(dev, cq->charged);

@@ -18,15 +18,18 @@ void ibds_cq_flush(struct ibds_cq *cq);
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_rouse(struct ibds_cq *cq);
 void ibds_cq_event(struct ibds_cq *cq, bool solicited);
-struct ibds_cqe *ibds_cq_overrun(struct ibds_cq *cq);
+struct ibds_cqe *ibds_cq_full(struct ibds_cq *cq);
+void ibds_cq_odd(struct ibds_cq *cq, bool solicited);
+void ibds_cq_forget(struct ibds_cq *cq, const struct ibds_qp *qp);
+void ibds_cqs_update(struct ibds_dev *dev);
 
 /**
  * ibds_cq_begin - take the next entry of a CQ
  * @cq: completion queue
  *
  * The caller fills all fields that the opcode defines, then calls
- * ibds_cq_end().  Interrupts are disabled.  When the CQ is full, the
- * entry is one that is never polled.
+ * ibds_cq_end().  Interrupts are disabled.  When the CQ is full, or a fault may
+ * concern the completion, the entry is one that is never polled.
  *
  * Return: the entry, with @cq->lock held.
  */
@@ -35,7 +38,7 @@ static inline struct ibds_cqe *ibds_cq_begin(struct ibds_cq *cq)
 {
 	spin_lock(&cq->lock);
 	if (unlikely(cq->tail - cq->head >= cq->limit))
-		return ibds_cq_overrun(cq);
+		return ibds_cq_full(cq);
 	return &cq->ring[cq->tail & cq->mask];
 }
 
@@ -55,6 +58,8 @@ static inline void ibds_cq_end(struct ibds_cq *cq, const struct ibds_cqe *cqe,
 		ibds_count(cq->port, cqe);
 		if (cq->notify)
 			ibds_cq_event(cq, solicited);
+	} else {
+		ibds_cq_odd(cq, solicited);
 	}
 	spin_unlock(&cq->lock);
 }

@@ -123,18 +123,37 @@ struct ibds_cqe {
 #define IBDS_CQE_STALE		(-1)
 
 /**
+ * struct ibds_held - a completion that a fault holds back
+ * @entry: in ibds_cq.held
+ * @due: jiffies when it is reported
+ * @solicited: as for ibds_cq_end()
+ * @cqe: the completion
+ */
+struct ibds_held {
+	struct list_head entry;
+	unsigned long due;
+	bool solicited;
+	struct ibds_cqe cqe;
+};
+
+/**
  * struct ibds_cq - completion queue
  * @ib: ib_core's part
- * @lock: protects all but @irq_pending, @irq_running, @comp and @todo
+ * @entry: in dev->cqs
+ * @lock: protects all but @entry, @irq_pending, @irq_running, @comp and @todo
  * @ring: entries, a power of two
  * @spare: entry to fill when the CQ is full
  * @mask: entries of @ring less one
- * @limit: entries the consumer asked for
+ * @limit: entries from which on senders ask ibds_cq_full() for one: @room, but 0
+ *	while a fault may concern completions
+ * @room: entries the consumer asked for
  * @head: next to poll
  * @tail: next to fill
  * @notify: armed: %IB_CQ_NEXT_COMP or %IB_CQ_SOLICITED, 0 when not
  * @overrun: the CQ has overrun; IB_EVENT_CQ_ERR is raised once
  * @lost: a fault suppressed an event
+ * @held: completions that a fault holds back, struct ibds_held, the first due first
+ * @held_work: reports them
  * @cpu: CPU of the completion vector
  * @port: port that counts the interrupts and has the cost model
  * @mod_count: moderation: completions per event
@@ -154,16 +173,20 @@ struct ibds_cqe {
  */
 struct ibds_cq {
 	struct ib_cq ib;
+	struct list_head entry;
 	spinlock_t lock;	/* ring, arming, moderation */
 	struct ibds_cqe *ring;
 	struct ibds_cqe *spare;
 	u32 mask;
 	u32 limit;
+	u32 room;
 	u32 head;
 	u32 tail;
 	u8 notify;
 	bool overrun;
 	bool lost;
+	struct list_head held;
+	struct delayed_work held_work;
 	int cpu;
 	struct ibds_port *port;
 	u32 mod_count;

@@ -19,6 +19,7 @@
 #include "call.h"
 #include "caps.h"
 #include "count.h"
+#include "cq.h"
 #include "debugfs.h"
 #include "fault.h"
 #include "inject.h"
@@ -32,6 +33,7 @@
 #include "switch.h"
 
 #define IBDS_TEXT_MAX		127
+#define IBDS_EVENTS_MAX		10000	/* raised at a time */
 #define IBDS_INJECT_MAX		(80 * 1024)	/* a whole message */
 
 struct ibds_knob;
@@ -88,6 +90,7 @@ static void fault_changed(struct ibds_port *port)
 {
 	ibds_faults_update(port);
 	ibds_qps_kick(port);
+	ibds_cqs_update(port->dev);
 }
 
 static void fault_u32_show(struct seq_file *m, const struct ibds_knob *knob)
@@ -294,7 +297,17 @@ static int mirror_store(const struct ibds_knob *knob, char *text)
 	return err;
 }
 
-static int event_store(const struct ibds_knob *knob, char *text)
+static void sa_patch_show(struct seq_file *m, const struct ibds_knob *knob)
+{
+	ibds_sa_patch_show(m, knob->port);
+}
+
+static int sa_patch_store(const struct ibds_knob *knob, char *text)
+{
+	return ibds_sa_patch_store(knob->port, text);
+}
+
+static int event_type(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -310,13 +323,28 @@ static int event_store(const struct ibds_knob *knob, char *text)
 	};
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(events); i++) {
-		if (strcmp(text, events[i].name))
-			continue;
-		ibds_port_event(knob->port, events[i].type);
-		return 0;
-	}
+	for (i = 0; i < ARRAY_SIZE(events); i++)
+		if (!strcmp(name, events[i].name))
+			return events[i].type;
 	return -EINVAL;
+}
+
+/* "name", "name times" or "name times port" */
+static int event_store(const struct ibds_knob *knob, char *text)
+{
+	u32 times = 1, port = knob->port->num;
+	char name[32], rest;
+	int type, n;
+
+	n = sscanf(text, "%31s %u %u %c", name, &times, &port, &rest);
+	if (n < 1 || n > 3)
+		return -EINVAL;
+	type = event_type(name);
+	if (type < 0)
+		return type;
+	if (times > IBDS_EVENTS_MAX)
+		return -ERANGE;
+	return ibds_port_event_raise(knob->dev, port, type, times);
 }
 
 #define IBDS_FAULT(field, kind) { \
@@ -327,6 +355,8 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(loss_ppm, u32),
 	IBDS_FAULT(delay_us, u32),
 	IBDS_FAULT(jitter_us, u32),
+	IBDS_FAULT(dup_ppm, u32),
+	IBDS_FAULT(reorder_ppm, u32),
 	IBDS_FAULT(truncate, u32),
 	IBDS_FAULT(send_error, atomic),
 	IBDS_FAULT(rc_send_error, atomic),
@@ -347,6 +377,9 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(create_delay_ms, u32),
 	IBDS_FAULT(destroy_delay_ms, u32),
 	IBDS_FAULT(reset_delay_ms, u32),
+	IBDS_FAULT(modify_delay_ms, u32),
+	IBDS_FAULT(attach_delay_ms, u32),
+	IBDS_FAULT(query_delay_ms, u32),
 	IBDS_FAULT(wedged, bool),
 	IBDS_FAULT(wedged_special, bool),
 	IBDS_FAULT(wedged_rings, u32),
@@ -354,9 +387,17 @@ static const struct ibds_file port_files[] = {
 	IBDS_FAULT(mad_delay_ms, u32),
 	IBDS_FAULT(mad_drop, u32),
 	IBDS_FAULT(sa_drop, bool),
+	IBDS_FAULT(sa_delay_ms, u32),
 	IBDS_FAULT(doorbell_ns, u32),
 	IBDS_FAULT(irq_ns, u32),
 	IBDS_FAULT(lose_events, bool),
+	IBDS_FAULT(cqe_qp, u32),
+	IBDS_FAULT(cqe_send_error, atomic),
+	IBDS_FAULT(cqe_recv_error, atomic),
+	IBDS_FAULT(cqe_status, u32),
+	IBDS_FAULT(cqe_lose, atomic),
+	IBDS_FAULT(cqe_twice, atomic),
+	IBDS_FAULT(cqe_delay_ms, u32),
 	{ .name = "armed", .show = armed_show },
 	{ .name = "counters", .show = counters_show },
 	{ .name = "errors", .show = errors_show, .store = errors_store },
@@ -370,6 +411,7 @@ static const struct ibds_file port_files[] = {
 	{ .name = "guids", .show = guids_show, .store = guids_store },
 	{ .name = "mirror", .show = mirror_show, .store = mirror_store },
 	{ .name = "event", .store = event_store },
+	{ .name = "sa_patch", .show = sa_patch_show, .store = sa_patch_store },
 };
 
 /* ---- an HCA's files ----------------------------------------------------- */

@@ -58,6 +58,23 @@ struct ibds_traps {
 	struct ibds_trap slot[IBDS_TRAP_SLOTS];
 };
 
+#define IBDS_SA_PATCHES		8
+#define IBDS_SA_PATCH_BYTES	16
+
+/**
+ * struct ibds_sa_patch - bytes of answers of the SA that a fault replaces
+ * @attr: attribute ID, 0: none
+ * @offset: of the bytes, from the beginning of the MAD
+ * @len: number of bytes
+ * @bytes: what is put there
+ */
+struct ibds_sa_patch {
+	u16 attr;
+	u8 offset;
+	u8 len;
+	u8 bytes[IBDS_SA_PATCH_BYTES];
+};
+
 /**
  * struct ibds_sma - state of the agents of an HCA port
  * @pi: PortInfo as it was set; fields that struct ibds_port has are filled in
@@ -69,6 +86,7 @@ struct ibds_traps {
  * @traps: its traps
  * @mads: MADs seen by the mad_drop fault
  * @last_due: due time of the latest delayed packet to this port
+ * @patch: what a fault changes in answers of the SA, port->lock
  */
 struct ibds_sma {
 	struct ibds_portinfo pi;
@@ -79,6 +97,7 @@ struct ibds_sma {
 	struct ibds_traps traps;
 	atomic_t mads;
 	u64 last_due;
+	struct ibds_sa_patch patch[IBDS_SA_PATCHES];
 };
 
 /**

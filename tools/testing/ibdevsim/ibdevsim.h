@@ -257,7 +257,10 @@ struct ibds_vf {
  * @trap_tx: traps sent, repetitions included
  * @injected: packets from user space
  * @delayed: packets a fault delayed
- * @reordered: delayed packets that overtook another one
+ * @reordered: delayed packets that overtook another one, and those that a fault
+ *	let be overtaken
+ * @duplicated: packets that a fault sent twice
+ * @cqe_fault: completions that a fault lost, repeated, changed or held back
  *
  * Every packet lost at a port is counted in one of drop_* or in mad_dropped.
  */
@@ -306,6 +309,8 @@ struct ibds_counters {
 	u64 injected;
 	u64 delayed;
 	u64 reordered;
+	u64 duplicated;
+	u64 cqe_fault;
 };
 
 #define ibds_count(port, type) this_cpu_inc((port)->counters->type)
@@ -314,11 +319,14 @@ struct ibds_counters {
 /**
  * struct ibds_faults - faults of a port, set through debugfs, read locklessly
  * @armed: true when any fault below is set that the fast path has to check:
- *	all but those of objects (@create_error to @reset_delay_ms), the MAD
- *	faults, the cost model and @lose_events
+ *	all but those of objects (@create_error to @query_delay_ms), the MAD
+ *	faults, the cost model, @lose_events and those of completions (@cqe_qp to
+ *	@cqe_delay_ms), for which see struct ibds_cq.limit
  * @loss_ppm: data packets lost per million
  * @delay_us: delay of data packets
  * @jitter_us: random addition to @delay_us, which reorders
+ * @dup_ppm: datagrams sent twice per million
+ * @reorder_ppm: datagrams per million that others overtake
  * @truncate: data packets cut by this many bytes
  * @send_error: number of sends yet to complete with IB_WC_GENERAL_ERR
  *	(UD: QP to SQE)
@@ -344,6 +352,9 @@ struct ibds_counters {
  * @destroy_delay_ms: time it takes to destroy one
  * @reset_delay_ms: time that ib_modify_qp() of a data QP to RESET takes; until
  *	then the QP stays as it was
+ * @modify_delay_ms: time that any ib_modify_qp() of a data QP takes
+ * @attach_delay_ms: time it takes to attach a QP to a group, or to detach it
+ * @query_delay_ms: time it takes to read the port's attributes, a GID or a P_Key
  * @wedged: data QPs neither send, receive, complete nor flush
  * @wedged_special: the same for QP0 and QP1
  * @wedged_rings: the same for rings of accelerated interfaces, a bit for each of
@@ -352,16 +363,27 @@ struct ibds_counters {
  * @mad_delay_ms: delay of MADs (QP0, QP1)
  * @mad_drop: MADs lost: 0 none, 1 all, n one in n
  * @sa_drop: all MADs of class SubnAdm are lost, in both directions
+ * @sa_delay_ms: delay of MADs of class SubnAdm, in both directions
  * @doorbell_ns: busy time added per doorbell
  * @irq_ns: busy time added per completion interrupt
  * @lose_events: completions of data QPs raise no interrupt; the CQ is no
  *	longer armed
+ * @cqe_qp: QPN of the only data QP whose completions the faults below concern,
+ *	0: all
+ * @cqe_send_error: number of sends that succeed, yet to complete with @cqe_status
+ * @cqe_recv_error: the same for receives
+ * @cqe_status: enum ib_wc_status, 0: IB_WC_GENERAL_ERR
+ * @cqe_lose: number of completions yet to be lost
+ * @cqe_twice: number of completions yet to be reported twice
+ * @cqe_delay_ms: time by which completions are late
  */
 struct ibds_faults {
 	bool armed;
 	u32 loss_ppm;
 	u32 delay_us;
 	u32 jitter_us;
+	u32 dup_ppm;
+	u32 reorder_ppm;
 	u32 truncate;
 	atomic_t send_error;
 	atomic_t rc_send_error;
@@ -382,6 +404,9 @@ struct ibds_faults {
 	u32 create_delay_ms;
 	u32 destroy_delay_ms;
 	u32 reset_delay_ms;
+	u32 modify_delay_ms;
+	u32 attach_delay_ms;
+	u32 query_delay_ms;
 	bool wedged;
 	bool wedged_special;
 	u32 wedged_rings;
@@ -389,9 +414,17 @@ struct ibds_faults {
 	u32 mad_delay_ms;
 	u32 mad_drop;
 	bool sa_drop;
+	u32 sa_delay_ms;
 	u32 doorbell_ns;
 	u32 irq_ns;
 	bool lose_events;
+	u32 cqe_qp;
+	atomic_t cqe_send_error;
+	atomic_t cqe_recv_error;
+	u32 cqe_status;
+	atomic_t cqe_lose;
+	atomic_t cqe_twice;
+	u32 cqe_delay_ms;
 };
 
 struct ibds_nif;
@@ -497,6 +530,8 @@ struct ibds_port {
  * @user_objects: those of user space
  * @user_bytes: memory that they take
  * @num_netif_qp: number of QPs for flow steering
+ * @cq_lock: protects @cqs; outside cq->lock
+ * @cqs: all CQs
  * @fatal: IB_EVENT_DEVICE_FATAL was raised; the HCA is dead
  * @answering: its agents answer requests; see client.c
  * @live_lock: protects @live
@@ -531,6 +566,8 @@ struct ibds_dev {
 	atomic_t user_objects[IBDS_KINDS];
 	atomic64_t user_bytes;
 	atomic_t num_netif_qp;
+	spinlock_t cq_lock;	/* cqs; outside cq->lock */
+	struct list_head cqs;
 	bool fatal;
 	bool answering;
 	spinlock_t live_lock;	/* live; a leaf */

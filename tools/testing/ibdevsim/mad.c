@@ -7,11 +7,18 @@
  * delay line again if a fault delays it.
  */
 #include "addr.h"
+#include "fault.h"
 #include "line.h"
 #include "mad.h"
 #include "pcap.h"
 #include "port.h"
 #include "switch.h"
+
+static bool ibds_mad_is_sa(const struct ibds_pkt *pkt)
+{
+	return pkt->dqpn == 1 && pkt->len > 1 &&
+	       pkt->data[1] == IB_MGMT_CLASS_SUBN_ADM;
+}
 
 static bool ibds_mad_lost(struct ibds_port *port, const struct ibds_pkt *pkt)
 {
@@ -22,8 +29,7 @@ static bool ibds_mad_lost(struct ibds_port *port, const struct ibds_pkt *pkt)
 		ibds_count(port, drop_wedged);
 		return true;
 	}
-	if ((READ_ONCE(faults->sa_drop) && pkt->dqpn == 1 && pkt->len > 1 &&
-	     pkt->data[1] == IB_MGMT_CLASS_SUBN_ADM) ||
+	if ((READ_ONCE(faults->sa_drop) && ibds_mad_is_sa(pkt)) ||
 	    (one_in && !(atomic_inc_return(&port->sma->mads) % one_in))) {
 		ibds_count(port, drop_fault);
 		return true;
@@ -31,9 +37,14 @@ static bool ibds_mad_lost(struct ibds_port *port, const struct ibds_pkt *pkt)
 	return false;
 }
 
-static u64 ibds_mad_delay(const struct ibds_port *port)
+static u64 ibds_mad_delay(const struct ibds_port *port,
+			  const struct ibds_pkt *pkt)
 {
-	return (u64)READ_ONCE(port->faults.mad_delay_ms) * NSEC_PER_MSEC;
+	u64 ms = READ_ONCE(port->faults.mad_delay_ms);
+
+	if (ibds_mad_is_sa(pkt))
+		ms += READ_ONCE(port->faults.sa_delay_ms);
+	return ms * NSEC_PER_MSEC;
 }
 
 static void ibds_mad_line(struct ibds_port *port, struct ibds_pkt *pkt,
@@ -56,7 +67,7 @@ void ibds_mad_send(struct ibds_port *from, struct ibds_pkt *pkt)
 {
 	struct ibds_sw_port *cable = rcu_dereference(from->cable);
 	u8 need = pkt->dqpn ? IB_PORT_ACTIVE : IB_PORT_INIT;
-	u64 delay = ibds_mad_delay(from);
+	u64 delay = ibds_mad_delay(from, pkt);
 
 	ibds_count(from, mad_tx);
 	ibds_count(from, tx_packets);
@@ -83,9 +94,10 @@ void ibds_mad_send(struct ibds_port *from, struct ibds_pkt *pkt)
  */
 static void ibds_mad_deliver(struct ibds_port *to, struct ibds_pkt *pkt)
 {
-	u64 delay = ibds_mad_delay(to);
+	u64 delay = ibds_mad_delay(to, pkt);
 
 	if (!ibds_mad_lost(to, pkt)) {
+		ibds_fault_patch(to, pkt);
 		if (delay) {
 			ibds_mad_line(to, pkt, IBDS_STAGE_DELIVER, delay);
 			return;

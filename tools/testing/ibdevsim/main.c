@@ -27,6 +27,7 @@
 #include "call.h"
 #include "caps.h"
 #include "client.h"
+#include "cq.h"
 #include "debugfs.h"
 #include "dma.h"
 #include "fault.h"
@@ -211,6 +212,7 @@ static void ibds_dev_lift(struct work_struct *work)
 		ibds_qps_kick(&dev->port[n]);
 	}
 	ibds_qps_rouse(dev);
+	ibds_cqs_update(dev);
 	WRITE_ONCE(dev->lifted, true);
 	wake_up_all(&dev->hurry);
 }
@@ -226,6 +228,8 @@ static struct ibds_dev *ibds_dev_alloc(u32 id, const struct ibds_caps *caps)
 	dev->caps = *caps;
 	spin_lock_init(&dev->live_lock);
 	spin_lock_init(&dev->vf_lock);
+	spin_lock_init(&dev->cq_lock);
+	INIT_LIST_HEAD(&dev->cqs);
 	init_waitqueue_head(&dev->hurry);
 	INIT_DELAYED_WORK(&dev->lift, ibds_dev_lift);
 	ibds_dev_identify(dev, id);

@@ -112,6 +112,7 @@ int ibds_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	err = ibds_call(ibqp->device, IBDS_CALL_ATTACH_MCAST);
 	if (err)
 		return err;
+	ibds_command_wait(dev, READ_ONCE(qp->port->faults.attach_delay_ms));
 	if (atomic_dec_if_positive(&qp->port->faults.attach_error) >= 0)
 		return -ENOMEM;
 	err = ibds_object_reserve(dev, IBDS_GROUP, qp->user);
@@ -160,6 +161,8 @@ int ibds_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	err = ibds_call(ibqp->device, IBDS_CALL_DETACH_MCAST);
 	if (err)
 		return err;
+	ibds_command_wait(to_ibds_dev(ibqp->device),
+			  READ_ONCE(qp->port->faults.attach_delay_ms));
 	if (atomic_dec_if_positive(&qp->port->faults.detach_error) >= 0)
 		return -ENOMEM;
 	spin_lock_irqsave(lock, flags);

@@ -26,6 +26,19 @@ struct ibds_pkt *ibds_pkt_alloc(u32 len, gfp_t gfp)
 }
 
 /**
+ * ibds_pkt_copy - make another packet of one
+ * @pkt: packet
+ * @gfp: allocation flags
+ *
+ * Return: a packet with the same contents and the same way before it, or NULL.
+ */
+struct ibds_pkt *ibds_pkt_copy(const struct ibds_pkt *pkt, gfp_t gfp)
+{
+	return kmemdup(pkt, struct_size(pkt, data, pkt->len),
+		       gfp | __GFP_NOWARN);
+}
+
+/**
  * ibds_pkt_free - free a packet
  * @pkt: packet
  */

@@ -102,6 +102,7 @@ enum ibds_later {
 };
 
 struct ibds_pkt *ibds_pkt_alloc(u32 len, gfp_t gfp);
+struct ibds_pkt *ibds_pkt_copy(const struct ibds_pkt *pkt, gfp_t gfp);
 void ibds_pkt_free(struct ibds_pkt *pkt);
 
 #endif /* IBDEVSIM_PKT_H */

@@ -2,11 +2,28 @@
 /*
  * ibdevsim: HCA ports: events, arriving packets, settings of SM and debugfs
  */
+#include <linux/sched.h>
+
 #include "addr.h"
 #include "port.h"
 #include "switch.h"
 
 /* ---- events ------------------------------------------------------------- */
+
+static void ibds_dev_event(struct ibds_dev *dev, u32 num, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = &dev->ib,
+		.element.port_num = num,
+		.event = type,
+	};
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->live_lock, flags);
+	if (dev->live)
+		ib_dispatch_event(&event);
+	spin_unlock_irqrestore(&dev->live_lock, flags);
+}
 
 /**
  * ibds_port_event - raise an event of a port, if its HCA is registered
@@ -17,17 +34,34 @@
  */
 void ibds_port_event(struct ibds_port *port, enum ib_event_type type)
 {
-	struct ib_event event = {
-		.device = &port->dev->ib,
-		.element.port_num = port->num,
-		.event = type,
-	};
-	unsigned long flags;
+	ibds_dev_event(port->dev, port->num, type);
+}
 
-	spin_lock_irqsave(&port->dev->live_lock, flags);
-	if (port->dev->live)
-		ib_dispatch_event(&event);
-	spin_unlock_irqrestore(&port->dev->live_lock, flags);
+/**
+ * ibds_port_event_raise - raise an event although nothing has happened
+ * @dev: HCA
+ * @num: port that it says it is of; there may be none of that number
+ * @type: event
+ * @times: how often
+ *
+ * The core looks that up in its tables without a check only for
+ * %IB_EVENT_SM_CHANGE.
+ *
+ * Context: process.
+ * Return: 0, or -EOPNOTSUPP if that would be beyond the tables.
+ */
+int ibds_port_event_raise(struct ibds_dev *dev, u32 num, enum ib_event_type type,
+			  u32 times)
+{
+	bool there = num >= 1 && num <= dev->caps.ports;
+
+	if (type == IB_EVENT_SM_CHANGE && !there)
+		return -EOPNOTSUPP;
+	for (; times; times--) {
+		ibds_dev_event(dev, num, type);
+		cond_resched();
+	}
+	return 0;
 }
 
 /* ---- changes by the SM or a test ---------------------------------------- */

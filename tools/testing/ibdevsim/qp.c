@@ -313,6 +313,7 @@ int ibds_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		if (ibds_object_fails(&faults->modify_error,
 				      &faults->modify_skip))
 			return -EIO;
+		ibds_command_wait(dev, READ_ONCE(faults->modify_delay_ms));
 		if (reset)
 			ibds_command_wait(dev,
 					  READ_ONCE(faults->reset_delay_ms));
@@ -682,6 +683,8 @@ int ibds_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	rcv->qp = NULL;
 	spin_unlock(&rcv->lock);
 	ibds_qp_clear(qp, true);
+	ibds_cq_forget(qp->send_cq, qp);
+	ibds_cq_forget(rcv->cq, qp);
 	spin_unlock_irqrestore(&qp->sq.lock, flags);
 
 	hrtimer_cancel(&qp->timer);

@@ -121,6 +121,7 @@ static int ibds_query_port(struct ib_device *ibdev, u32 port_num,
 	err = ibds_call(ibdev, IBDS_CALL_QUERY_PORT);
 	if (err)
 		return err;
+	ibds_command_wait(dev, READ_ONCE(port->faults.query_delay_ms));
 	spin_lock_irqsave(&port->lock, flags);
 	attr->subnet_prefix = be64_to_cpu(port->gid_prefix);
 	attr->state = port->state;
@@ -176,9 +177,11 @@ static int ibds_query_gid(struct ib_device *ibdev, u32 port_num, int index,
 	if (index < 0 || index >= dev->caps.gids)
 		return -EINVAL;
 	err = ibds_call(ibdev, IBDS_CALL_QUERY_GID);
-	if (!err)
-		ibds_port_gid(port, index, gid);
-	return err;
+	if (err)
+		return err;
+	ibds_command_wait(dev, READ_ONCE(port->faults.query_delay_ms));
+	ibds_port_gid(port, index, gid);
+	return 0;
 }
 
 static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
@@ -193,6 +196,7 @@ static int ibds_query_pkey(struct ib_device *ibdev, u32 port_num, u16 index,
 	err = ibds_call(ibdev, IBDS_CALL_QUERY_PKEY);
 	if (err)
 		return err;
+	ibds_command_wait(dev, READ_ONCE(port->faults.query_delay_ms));
 	if (atomic_dec_if_positive(&port->faults.pkey_error) >= 0)
 		return -EIO;
 	*pkey = READ_ONCE(port->pkeys[index]);

@@ -11,7 +11,7 @@ from lib import (Skip, cmd, defer, exists, fabric, hca, kmsg_since, kmsg_tail,
 from common import ROOT
 
 BOOT = {"ipoib": "none", "hcas": 1, "fabric": "switch_ports=4",
-        "needs": "selftest", "seconds": 20}
+        "needs": "selftest", "seconds": 45}
 
 RUN = "/sys/kernel/debug/ibds_selftest/run"
 
@@ -76,6 +76,90 @@ def test_slow_commands():
         check(port(0), "slow")
         fault.exec()
         ksft_ge(now() - start, 0.4, knob)
+
+
+@timeout(60)
+def test_slow_state():
+    """So do all other changes of state, groups, and what is read of a port."""
+    where = port(0)
+    for knob, name, least in (("modify_delay_ms", "slow", 4),
+                              ("attach_delay_ms", "group", 2)):
+        ksft_le(int(check(where, name)), slow(100), name)
+        fault = where.fault(knob, 200)
+        ksft_ge(int(check(where, name)), 200 * least, knob)
+        fault.exec()
+    fault = where.fault("query_delay_ms", 400)
+    start = now()
+    check(where, "slow")
+    ksft_ge(now() - start, 0.4, "seconds: the port's attributes are read")
+    fault.exec()
+
+
+# Requests 1 to 3 are receives, 4 to 6 sends: "number:status", in order; behind the
+# bar what came later, and receive 7 if the QP is in ERR then.
+NORMAL = "1:0 4:0 2:0 5:0 3:0 6:0"
+FLUSHED, GENERAL_ERR = 5, 21
+
+
+def test_completions():
+    """A QP's requests complete, once and in order, if no fault concerns them."""
+    ksft_eq(check(port(0), "odd"), f"{NORMAL} |")
+    ksft_eq(check(port(0), "odd-reset"), "|")
+    ksft_eq(check(port(0), "odd-destroy"), "|")
+    port(0).fault("cqe_qp", 0xfffff0)
+    for knob in ("cqe_send_error", "cqe_recv_error", "cqe_lose", "cqe_twice",
+                 "cqe_delay_ms"):
+        fault = port(0).fault(knob, 500)
+        ksft_eq(check(port(0), "odd"), f"{NORMAL} |", knob)
+        fault.exec()
+
+
+def test_completion_status():
+    """They complete with any status, whatever has become of them."""
+    where = port(0)
+    before = where.counter("cqe_fault")
+    for status in range(GENERAL_ERR + 1):
+        where.fault("cqe_status", status)
+        for knob, start in (("cqe_recv_error", "1:{} 4:0 "),
+                            ("cqe_send_error", "1:0 4:{} ")):
+            fault = where.fault(knob, 1)
+            found = check(where, "odd")
+            start = start.format(status or GENERAL_ERR)
+            ksft_eq(found[:len(start)], start, f"{knob}, status {status}")
+            ksft_eq(where.get(knob), "0", "failures left")
+            fault.exec()
+            if status == FLUSHED:
+                ksft_eq(found, start + NORMAL[len("1:0 4:0 "):] + " |")
+            else:
+                ksft_eq(found.split()[-1], f"7:{FLUSHED}", "the QP is in ERR")
+    ksft_eq(where.counter("cqe_fault") - before, 2 * (GENERAL_ERR + 1))
+
+
+def test_completions_twice():
+    """They come twice, and take up no more of the queues than once."""
+    port(0).fault("cqe_twice", 3)
+    ksft_eq(check(port(0), "odd"), "1:0 1:0 4:0 4:0 2:0 2:0 5:0 3:0 6:0 |")
+
+
+def test_completions_lost():
+    """They never come."""
+    for number, rest in ((1, "4:0 2:0 5:0 3:0 6:0 |"), (2, "2:0 5:0 3:0 6:0 |"),
+                         (6, "|")):
+        fault = port(0).fault("cqe_lose", number)
+        ksft_eq(check(port(0), "odd"), rest)
+        ksft_eq(port(0).get("cqe_lose"), "0", "losses left")
+        fault.exec()
+
+
+def test_completions_late():
+    """They come later, in order, for a QP that was reset, too, not for none."""
+    port(0).fault("cqe_delay_ms", 500)
+    for name, found in (("odd", f"| {NORMAL}"), ("odd-reset", f"| {NORMAL}"),
+                        ("odd-destroy", "|")):
+        ksft_eq(check(port(0), name), found, name)
+    port(0).fault("cqe_twice", 1)
+    ksft_eq(check(port(0), "odd"), f"| 1:0 {NORMAL}")
+    ksft_eq(port(0).strict()["cq_overflow"], 0)
 
 
 def test_drain():

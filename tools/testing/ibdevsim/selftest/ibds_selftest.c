@@ -32,6 +32,10 @@ MODULE_LICENSE("GPL");
 #define SELFTEST_PERIOD_US 60000	/* of moderation; fits in 16 bits */
 #define SELFTEST_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
 			 IB_ACCESS_REMOTE_READ)
+#define SELFTEST_MESSAGES	3
+#define SELFTEST_LATE_MS	1000	/* after which late ones are there */
+#define SELFTEST_TEXT	64
+#define SELFTEST_MLID	0xc001
 #define SELFTEST_PAGES	3	/* of a region */
 #define SELFTEST_OFFSET	100	/* of the data in it */
 #define SELFTEST_BYTES	((SELFTEST_PAGES - 1) * PAGE_SIZE)
@@ -82,7 +86,7 @@ struct selftest_hca {
 static DEFINE_MUTEX(selftest_lock);
 static LIST_HEAD(selftest_hcas);
 static struct dentry *selftest_dir;
-static char selftest_text[64];
+static char selftest_text[SELFTEST_TEXT];
 
 /* ---- HCAs ------------------------------------------------------------------ */
 
@@ -424,6 +428,20 @@ static int selftest_slow(struct selftest *st)
 	return err;
 }
 
+/* Report how long it takes to attach the QP to a group and to detach it. */
+static int selftest_group(struct selftest *st)
+{
+	union ib_gid mgid = { .raw = { 0xff, 0x12, [15] = 1 } };
+	ktime_t start = ktime_get();
+	int err;
+
+	err = selftest_ud_up(st) ?:
+	      ib_attach_mcast(st->qp, &mgid, SELFTEST_MLID) ?:
+	      ib_detach_mcast(st->qp, &mgid, SELFTEST_MLID);
+	sprintf(st->text, "%lld", ktime_ms_delta(ktime_get(), start));
+	return err;
+}
+
 /*
  * Count the calls of the handler after the last QP is gone.  ib_free_cq()
  * relies on there being none.
@@ -447,6 +465,88 @@ static int selftest_moderation(struct selftest *st)
 	sprintf(st->text, "%d late", atomic_read(&st->events) - before);
 	return 0;
 }
+
+/* ---- completions that a fault concerns ------------------------------------ */
+
+/* Send three messages; requests have numbers, receives the lower ones. */
+static int selftest_messages(struct selftest *st)
+{
+	struct ib_recv_wr recv = { };
+	struct ib_send_wr send = { .opcode = IB_WR_SEND };
+	int i, err = 0;
+
+	for (i = 1; i <= SELFTEST_MESSAGES && !err; i++) {
+		recv.wr_id = i;
+		err = ib_post_recv(st->qp, &recv, NULL);
+	}
+	for (; i <= 2 * SELFTEST_MESSAGES && !err; i++) {
+		send.wr_id = i;
+		err = ib_post_send(st->qp, &send, NULL);
+	}
+	return err;
+}
+
+/* Note number and status of the completions that are there. */
+static void selftest_list(struct selftest *st)
+{
+	size_t len = strlen(st->text);
+	struct ib_wc wc;
+
+	while (ib_poll_cq(st->cq, 1, &wc) == 1)
+		len += scnprintf(st->text + len, SELFTEST_TEXT - len,
+				 "%llu:%d ", wc.wr_id, wc.status);
+}
+
+/*
+ * Report the completions of three messages at once, and those after a while, with
+ * that of one more receive: it is flushed if the QP is in ERR then.
+ */
+static int selftest_odd(struct selftest *st)
+{
+	struct ib_recv_wr recv = { .wr_id = 2 * SELFTEST_MESSAGES + 1 };
+	int err = selftest_rc_up(st) ?: selftest_messages(st);
+
+	if (err)
+		return err;
+	selftest_list(st);
+	strlcat(st->text, "| ", SELFTEST_TEXT);
+	msleep(SELFTEST_LATE_MS);
+	err = ib_post_recv(st->qp, &recv, NULL);
+	selftest_list(st);
+	return err;
+}
+
+/* Likewise if the QP is reset before they come. */
+static int selftest_odd_reset(struct selftest *st)
+{
+	int err = selftest_rc_up(st) ?: selftest_messages(st) ?:
+		  selftest_state(st, IB_QPS_RESET);
+
+	if (err)
+		return err;
+	selftest_list(st);
+	strlcat(st->text, "| ", SELFTEST_TEXT);
+	msleep(SELFTEST_LATE_MS);
+	selftest_list(st);
+	return 0;
+}
+
+/* Likewise if the QP is destroyed; and what its CQ has is of no QP then. */
+static int selftest_odd_destroy(struct selftest *st)
+{
+	int err = selftest_rc_up(st) ?: selftest_messages(st);
+
+	if (err)
+		return err;
+	ib_destroy_qp(st->qp);
+	st->qp = NULL;
+	msleep(SELFTEST_LATE_MS);
+	selftest_list(st);
+	strlcat(st->text, "|", SELFTEST_TEXT);
+	return 0;
+}
+
+/* ---- long messages -------------------------------------------------------- */
 
 /* Report how a message completes that is longer than the HCA supports. */
 static int selftest_long(struct selftest *st)
@@ -699,7 +799,11 @@ static const struct {
 	{ "reset", selftest_reset, IB_QPT_RC, false },
 	{ "map", selftest_map, IB_QPT_UD, false },
 	{ "slow", selftest_slow, IB_QPT_UD, false },
+	{ "group", selftest_group, IB_QPT_UD, false },
 	{ "moderation", selftest_moderation, IB_QPT_UD, false },
+	{ "odd", selftest_odd, IB_QPT_RC, false },
+	{ "odd-reset", selftest_odd_reset, IB_QPT_RC, false },
+	{ "odd-destroy", selftest_odd_destroy, IB_QPT_RC, false },
 	{ "long", selftest_long, IB_QPT_RC, false },
 	{ "regions", selftest_regions, IB_QPT_RC, false },
 	{ "send-inv", selftest_send_inv, IB_QPT_RC, false },

@@ -20,14 +20,18 @@ CLASS = "/sys/class/infiniband"
 SM_START = "/run/sm-start"
 
 # Knobs that a case may have left on; back to 0 whenever ends are set up.
-FAULTS = ("loss_ppm", "delay_us", "jitter_us", "truncate", "send_error",
+FAULTS = ("loss_ppm", "delay_us", "jitter_us", "dup_ppm", "reorder_ppm",
+          "truncate", "send_error",
           "rc_send_error", "recv_post_error", "send_post_error", "create_error",
           "create_skip", "modify_error", "modify_skip", "map_error",
           "map_skip", "attach_error", "detach_error", "pkey_error",
           "ah_delay_us", "create_delay_ms", "destroy_delay_ms",
-          "reset_delay_ms", "wedged", "wedged_special", "wedged_rings",
-          "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop",
-          "doorbell_ns", "irq_ns", "lose_events")
+          "reset_delay_ms", "modify_delay_ms", "attach_delay_ms",
+          "query_delay_ms", "wedged", "wedged_special", "wedged_rings",
+          "defer_tx", "mad_delay_ms", "mad_drop", "sa_drop", "sa_delay_ms",
+          "doorbell_ns", "irq_ns", "lose_events", "cqe_qp",
+          "cqe_send_error", "cqe_recv_error", "cqe_status", "cqe_lose",
+          "cqe_twice", "cqe_delay_ms")
 # Verbs whose calls are recorded, but cannot be made to fail
 ONLY_RECORDED = ("get_link_layer", "get_dev_fw_str", "process_mad", "poll_cq",
                  "dealloc_pd", "dereg_mr", "destroy_ah", "destroy_cq",
@@ -134,13 +138,18 @@ class Port:
             if exists(f"{self.dir}/{knob}"):
                 if self.get(knob) not in ("0", "N"):
                     self.set(knob, 0)
+        if self.get("sa_patch"):
+            self.set("sa_patch", "off")
 
     def link(self, up):
         self.set("link", "up" if up else "down")
 
-    def event(self, name):
-        """Raise an asynchronous event."""
-        self.set("event", name)
+    def event(self, name, times=1, num=None):
+        """
+        Raise an asynchronous event so many times; @num: as that of another port,
+        which need not be there.
+        """
+        self.set("event", f"{name} {times} {self.num if num is None else num}")
 
     def strict(self):
         """The counters that only a driver's mistakes move."""
