@@ -67,7 +67,7 @@ static int ipoib_drain_mark(struct ipoib_qp *qp)
 {
 	struct ipoib_port *port = qp->dev->port;
 	struct ib_ud_wr marker = {
-		.wr.wr_id = IPOIB_WR_MARKER,
+		.wr.wr_id = qp->marker,
 		.wr.opcode = IB_WR_SEND,
 		.wr.send_flags = IB_SEND_SIGNALED,
 		.ah = port->marker_ah,
@@ -101,6 +101,8 @@ void ipoib_drain_begin(struct ipoib_qp *qp)
 		return;
 	qp->draining = true;
 	qp->drain_begun = jiffies;
+	/* Before it is waited for: a marker that is late must not end this. */
+	WRITE_ONCE(qp->marker, (qp->marker + 1) | IPOIB_WR_MARKER);
 	reinit_completion(&qp->drained);
 	qp->late = ib_modify_qp(qp->ib, &attr, IB_QP_STATE) ||
 		   ipoib_drain_mark(qp);

@@ -15,7 +15,7 @@ struct ipoib_port;
 struct ipoib_qp;
 struct ipoib_txq;
 
-/* wr_id of the drain marker, the last request of a send queue */
+/* In the wr_id of a drain marker, the last request of a send queue */
 #define IPOIB_WR_MARKER		BIT_ULL(63)
 
 /**

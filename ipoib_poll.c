@@ -26,20 +26,25 @@ static void ipoib_rx_complete(struct ipoib_channel *ch, const struct ib_wc *wc,
 			      struct ipoib_rx_batch *batch)
 {
 	struct ipoib_qp *qp = wc->qp->qp_context;
+	u32 idx = wc->wr_id & IPOIB_RX_INDEX_MASK;
 	struct ipoib_rxq *rxq = qp->rxq;
 	struct ipoib_rx_slot *slot;
 
-	/* Anything that is not outstanding is left over from a rebuilt QP. */
-	if (unlikely(!rxq || wc->wr_id >= rxq->size))
+	/*
+	 * Anything that is not outstanding is left over from a rebuilt QP, or
+	 * was reported before: the slot may have other buffers by now.
+	 */
+	if (unlikely(!rxq || idx >= rxq->size))
 		return;
-	slot = &rxq->slots[wc->wr_id];
-	if (unlikely(!slot->posted))
+	slot = &rxq->slots[idx];
+	if (unlikely(!slot->posted ||
+		     slot->turn != wc->wr_id >> IPOIB_RX_INDEX_BITS))
 		return;
 	slot->posted = false;
 	rxq->taken++;
 
 	qp->ops->rx(ch, qp, slot, wc, batch);
-	rxq->free[rxq->nfree++] = wc->wr_id;
+	rxq->free[rxq->nfree++] = idx;
 	if (list_empty(&rxq->dirty))
 		list_add_tail(&rxq->dirty, &ch->dirty);
 	if (ipoib_rxq_due(rxq))
@@ -124,6 +129,9 @@ static void ipoib_tx_complete(const struct ib_wc *wc,
 	if (batch->txq != txq || unlikely(wc->wr_id & IPOIB_WR_MARKER))
 		ipoib_tx_batch_end(batch, budget);
 	if (unlikely(wc->wr_id & IPOIB_WR_MARKER)) {
+		/* That of an earlier teardown comes too late, or again. */
+		if (wc->wr_id != READ_ONCE(qp->marker))
+			return;
 		WRITE_ONCE(qp->drained_at, READ_ONCE(qp->ch->barriers));
 		complete(&qp->drained);
 		return;

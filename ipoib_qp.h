@@ -46,7 +46,9 @@ struct ipoib_qp_ops {
  * @ch: channel that reports its completions
  * @txq: queue that posts its sends
  * @rxq: queue its receives come from
- * @drained: completed by the marker behind the QP's last request
+ * @marker: wr_id of the marker behind the QP's last request, another one for each
+ *	teardown
+ * @drained: completed by that marker
  * @drained_at: ipoib_channel.barriers at that time
  * @last_wqe: completed when the QP has taken its last buffer from the SRQ;
  *	NULL: not waited for
@@ -72,6 +74,7 @@ struct ipoib_qp {
 	struct ipoib_channel *ch;
 	struct ipoib_txq *txq;
 	struct ipoib_rxq *rxq;
+	u64 marker;
 	struct completion drained;
 	u32 drained_at;
 	struct completion *last_wqe;

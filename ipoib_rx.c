@@ -239,7 +239,8 @@ static u32 ipoib_rxq_chain(struct ipoib_rxq *rxq)
 			break;
 		/* Set before posting: packets to an SRQ may arrive at once. */
 		slot->posted = true;
-		rxq->wr[n].wr_id = idx;
+		slot->turn++;
+		rxq->wr[n].wr_id = (u64)slot->turn << IPOIB_RX_INDEX_BITS | idx;
 	}
 	return n;
 }
@@ -272,7 +273,7 @@ static u32 ipoib_rxq_post(struct ipoib_rxq *rxq, u32 n)
  */
 void ipoib_rxq_refill(struct ipoib_rxq *rxq)
 {
-	u32 i, n, posted;
+	u32 i, idx, n, posted;
 
 	while (ipoib_rxq_missing(rxq)) {
 		n = ipoib_rxq_chain(rxq);
@@ -282,8 +283,10 @@ void ipoib_rxq_refill(struct ipoib_rxq *rxq)
 		/* The chain began at the top of the stack: the rest remains. */
 		rxq->nfree -= posted;
 		if (unlikely(posted < n)) {
-			for (i = posted; i < n; i++)
-				rxq->slots[rxq->wr[i].wr_id].posted = false;
+			for (i = posted; i < n; i++) {
+				idx = rxq->wr[i].wr_id & IPOIB_RX_INDEX_MASK;
+				rxq->slots[idx].posted = false;
+			}
 			goto later;
 		}
 	}

@@ -5,6 +5,7 @@
 #ifndef IPOIB_RX_H
 #define IPOIB_RX_H
 
+#include <linux/bits.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <rdma/ib_pack.h>
@@ -79,14 +80,20 @@ struct ipoib_rx_pages {
  *	only the second may be the rest of one
  * @pages: replace all but the first while large pages are not available
  * @format: their format; NULL while there are none
+ * @turn: times that it was posted; the HCA reports it with the index
  * @posted: the HCA may write into them
  */
 struct ipoib_rx_slot {
 	void *buf[IPOIB_RX_BUFS];
 	struct ipoib_rx_pages *pages;
 	const struct ipoib_rx_format *format;
+	u32 turn;
 	bool posted;
 };
+
+/* A request's id: the index of its slot, and above that the slot's turn. */
+#define IPOIB_RX_INDEX_BITS	16
+#define IPOIB_RX_INDEX_MASK	GENMASK(IPOIB_RX_INDEX_BITS - 1, 0)
 
 /**
  * struct ipoib_rxq - receive buffers of an SRQ, or of one QP without SRQ
@@ -98,7 +105,7 @@ struct ipoib_rx_slot {
  * @qp: the QP they are posted to when there is no SRQ
  * @ch: channel whose NAPI serves it
  * @format: format of its next receives, written by any context
- * @slots: @size receives; the work request id is the index
+ * @slots: @size receives
  * @free: stack of slots that are not posted
  * @nfree: entries on @free
  * @size: number of slots

@@ -7,16 +7,17 @@ What was begun is taken back, and when HCA and SA work again all does.
 import os
 import socket
 
-from lib import (Flood, defer, ends, ends_with, expect_report, hca, hold, ifaces, ip,
-                 ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le, ksft_ne, ksft_pr,
-                 kmsg_since, kmsg_tail, load_module, loaded, mcast_flow, mcast_receiver,
-                 mcast_sender, neigh_flush, now, ping, ping_ok, port, read, slow,
-                 tcp_transfer, timeout, unload_module, wait_until)
+from lib import (Flood, Skip, defer, ends, ends_with, expect_report, hca, hold,
+                 ifaces, ip, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
+                 ksft_ne, ksft_pr, kmsg_since, kmsg_tail, load_module, loaded,
+                 mcast_flow, mcast_receiver, mcast_sender, neigh_flush, now, ping,
+                 ping_ok, port, read, slow, tcp_transfer, timeout, udp_exchange,
+                 unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE, udp_send
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 170}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 180}
 VERBS_ONLY = "the driver's own verbs fail"
 
 
@@ -193,6 +194,50 @@ def test_restart():
     fault.exec()
     wait_until(lambda: pair.a.qpn() != before, 10, "another address")
     works(pair)
+
+
+@timeout(60)
+def test_completions_twice():
+    """A completion that comes again is of nothing: each datagram arrives once."""
+    pair = ends()
+    works(pair)
+    for end in pair:
+        end.port.fault("cqe_twice", 1 << 20)
+    for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+        # Longer ones leave in the buffers that they came in.
+        for size in (100, 1500):
+            got = udp_exchange(src, dst, 150, size)
+            ksft_eq((len(got.seen), got.bad, got.duplicates()), (150, 0, 0),
+                    f"{size} bytes to {dst}")
+    for end in pair:
+        ksft_ge(end.port.counter("cqe_fault"), 300)
+        end.port.clear_faults()
+    works(pair)
+
+
+@timeout(60)
+def test_late_marker():
+    """The mark of one teardown, if it is late, does not end the next one."""
+    pair = ends()
+    end = pair.a
+    begin = now()
+    late = end.port.fault("cqe_delay_ms", 3000)
+    end.set("down")
+    late.exec()
+    end.up()
+    # The driver waits for no HCA that was late less than a second ago.
+    hold(max(0, begin + 2.3 - now()))
+    place, second = kmsg_tail(), now()
+    fault = end.port.fault("wedged", 1)
+    end.set("down")
+    took = now() - second
+    fault.exec()
+    end.up()
+    works(pair)
+    if second > begin + 2.8:
+        raise Skip("this machine is too slow to have it come in between")
+    ksft_ge(took, 1, "seconds that the HCA had")
+    ksft_ge(len(kmsg_since(place, "did not drain")), 1, "QPs that did not drain")
 
 
 @timeout(120)
