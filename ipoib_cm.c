@@ -127,6 +127,7 @@ static int ipoib_conn_send_req(struct ipoib_conn *conn)
 		return ret;
 	rec.packet_life_time = min_t(u8, rec.packet_life_time,
 				     IPOIB_CM_LIFETIME);
+	rec.mtu = ipoib_path_mtu(rec.mtu, READ_ONCE(dev->port->active_mtu));
 	return ib_send_cm_req(conn->id, &req);
 }
 

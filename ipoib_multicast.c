@@ -386,11 +386,31 @@ static struct ipoib_ah *ipoib_mcast_make_ah(struct ipoib_mcast *group)
 	return ah;
 }
 
+/*
+ * The MTU that the broadcast group announces, but no more than the port has: an
+ * HCA stops its send queue at a datagram that is longer.
+ */
+static int ipoib_mcast_link_mtu(struct ipoib_dev *dev,
+				const struct ib_sa_mcmember_rec *rec)
+{
+	int mtu = ipoib_ud_mtu(rec->mtu);
+	struct ib_port_attr attr;
+	int most = -EINVAL;
+
+	if (mtu < 0)
+		return mtu;
+	if (ipoib_port_active(dev->port, &attr) > 0) {
+		WRITE_ONCE(dev->port->active_mtu, attr.active_mtu);
+		most = ipoib_ud_mtu(attr.active_mtu);
+	}
+	return min3(mtu, most < 0 ? mtu : most, (int)dev->ud_mtu);
+}
+
 /* The broadcast group defines the link's parameters. */
 static int ipoib_mcast_set_link(struct ipoib_dev *dev,
 				const struct ib_sa_mcmember_rec *rec)
 {
-	int mtu = ipoib_ud_mtu(rec->mtu);
+	int mtu = ipoib_mcast_link_mtu(dev, rec);
 
 	if (mtu < 0)
 		return mtu;

@@ -32,6 +32,7 @@ struct ipoib_paths;
  * @sendq_size: packets a transmit queue holds, a power of two
  * @recvq_size: buffers of a receive queue
  * @mtu: largest MTU that the port supports, bytes
+ * @active_mtu: enum ib_mtu of its link as a broadcast group was joined, 0 before
  * @srq_size: most buffers that a datagram SRQ may have
  * @rx_pending: buffers that it has while it has few users (rtnl)
  * @srq_room: completions that all SRQs of a channel together may owe one CQ
@@ -74,6 +75,7 @@ struct ipoib_port {
 	u32 sendq_size;
 	u32 recvq_size;
 	u32 mtu;
+	u8 active_mtu;
 	u32 srq_size;
 	u32 rx_pending;
 	u32 srq_room;

@@ -396,6 +396,18 @@ static inline u32 ipoib_mtu(u32 link, u32 admin)
 	return link ? min(link, admin) : admin;
 }
 
+/**
+ * ipoib_path_mtu - the MTU of a connection, as enum ib_mtu
+ * @path: that of the path, as the SA says
+ * @port: that of the port, 0 while it is not known
+ */
+static inline u8 ipoib_path_mtu(u8 path, u8 port)
+{
+	if (!port || (path >= IB_MTU_256 && path <= port))
+		return path;
+	return port;
+}
+
 int ipoib_link_speed(u16 speed, int width);
 
 /* ---- parameters --------------------------------------------------------- */

@@ -2474,6 +2474,14 @@ static void test_mtu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_mtu(2044, 2044), 2044);
 	KUNIT_EXPECT_EQ(test, ipoib_mtu(0, 4092), 4092);
 	KUNIT_EXPECT_EQ(test, ipoib_mtu(4092, 65520), 4092);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(IB_MTU_4096, 0), IB_MTU_4096);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(0, 0), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(IB_MTU_256, IB_MTU_2048), IB_MTU_256);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(IB_MTU_2048, IB_MTU_2048), IB_MTU_2048);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(IB_MTU_4096, IB_MTU_2048), IB_MTU_2048);
+	/* Reserved codes */
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(0, IB_MTU_2048), IB_MTU_2048);
+	KUNIT_EXPECT_EQ(test, ipoib_path_mtu(63, IB_MTU_2048), IB_MTU_2048);
 }
 
 static const struct speed_case {

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connected mode over HCAs of all kinds."""
 
+import socket
+
 from lib import (Flood, Stream, UdpSink, any_ends, defer, define, ends_with,
                  fabric, ip, kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le,
-                 ksft_pr, ksft_true, load_module, loaded, ping_ok, port, slow,
-                 tcp_transfer, timeout, udp_exchange, unload_module,
+                 ksft_pr, ksft_true, load_module, loaded, ping, ping_ok, port,
+                 slow, tcp_transfer, timeout, udp_exchange, unload_module,
                  wait_until)
 from lib.connected import (MTU, both_connected, conns, counter, counters,
                            established, set_mode, wait_connected)
+from lib.genl import family
+from lib.sa import says
+from lib.traffic import udp_send
 
-BOOT = {"hcas": 1, "ipoib": "ours", "seconds": 120}
+BOOT = {"hcas": 1, "ipoib": "ours", "seconds": 130}
 VERBS_ONLY = "connected mode"
 
 MIB = 1 << 20
@@ -131,6 +136,63 @@ def test_limit():
     ksft_true(kmsg_since(pattern="max_nonsrq_conn_qp"), "said in the log")
     ping_ok(pair.b.ns, pair.a.v4, size=30000, limit=slow(2))
     ping_ok(third.a.ns, pair.a.v4, count=3, limit=slow(2))
+
+
+def group_mtu(end):
+    """The MTU of the broadcast group, as the SA gave it."""
+    return [group["mtu"] for group in family(end).get("group-get", end.ifindex())
+            if group.get("broadcast") and "mtu" in group]
+
+
+@timeout(90)
+def test_group_too_long():
+    """
+    The SA says that the link's MTU is more than the port's: nothing is sent that is
+    longer than that, since an HCA stops at it, and all others that send with it.
+    """
+    pair = both_connected(ends_with(mtu=2048))
+    end = pair.a
+    says(end.port, group_mtu=0x85)
+    end.port.event("client_reregister")
+    wait_until(lambda: group_mtu(end) == [4096], 10, "the SA's answer")
+    ping_ok(end.ns, pair.b.v4, limit=slow(2))
+    before = end.stat("tx_errors"), counter(end, "qp_restarts")
+    with end.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        # Longer than the port's MTU, not than what the SA said.
+        udp_send(sock, (end.v4.rsplit(".", 1)[0] + ".255", 9), 20, 3000, gap=0.02)
+        ping_ok(end.ns, pair.b.v4, limit=slow(2))
+    ksft_eq((end.stat("tx_errors"), counter(end, "qp_restarts")), before)
+    for each in pair:
+        each.port.no_mistakes()
+
+
+def path_mtus(end):
+    """The MTUs of its neighbours' paths, as the SA gave them; 0: none that there is."""
+    return {each["path-mtu"] for each in family(end).get("neigh-get", end.ifindex())
+            if "path-mtu" in each}
+
+
+@timeout(90)
+def test_path_too_long():
+    """So it says of paths: connections have the port's MTU."""
+    pair = ends_with(mtu=2048)
+    for mtu, bytes_ in ((0x85, 4096), (0xbf, 0), (0x80, 0)):
+        again = [says(end.port, path_mtu=mtu) for end in pair]
+        for end in pair:
+            end.port.event("client_reregister")
+        wait_until(lambda want=bytes_: ping(pair.a.ns, pair.b.v4, limit=0.3) and
+                   all(path_mtus(end) == {want} for end in pair), 10,
+                   f"paths of {bytes_} bytes")
+        both_connected(pair)
+        for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+            ping_ok(src.ns, dst.v4, size=30000, limit=slow(3), count=3)
+        for end in pair:
+            set_mode(end, "datagram")
+        for each in again:
+            each.exec()
+    for end in pair:
+        end.port.no_mistakes()
 
 
 def shared(end):

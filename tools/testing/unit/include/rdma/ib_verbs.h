@@ -61,6 +61,14 @@ enum {
 	IB_SPEED_XDR = 256,
 };
 
+enum ib_mtu {
+	IB_MTU_256 = 1,
+	IB_MTU_512,
+	IB_MTU_1024,
+	IB_MTU_2048,
+	IB_MTU_4096,
+};
+
 static inline int ib_mtu_enum_to_int(int mtu)
 {
 	return mtu >= 1 && mtu <= 5 ? 128 << mtu : -1;
