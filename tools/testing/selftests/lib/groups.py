@@ -39,6 +39,8 @@ GROUPS = {
     "enhanced": Group(20, 1, "HCAs with an interface of their own for IPoIB"),
     "ethernet": Group(15, 1, "Ethernet on a partition: bridges, guests, eth_ipoib"),
     "sites": Group(15, 1, "each call of the modules that can fail does"),
+    "misbehave": Group(20, 1, "an HCA and a fabric that misbehave, with a hundred "
+                       "children"),
     "hcas": Group(15, 1, "combinations of what HCAs can and cannot do"),
     "stress": Group(32, slowness.DEBUG_RUNS, "everything at once, for as long as "
                     "one likes: make stress"),
@@ -94,6 +96,7 @@ BY_PREFIX = {
     # On the debug kernel each teardown looks for leaks.
     "leaks": ("scale",),
     "life": ("life",),
+    "misbehave": ("misbehave",),
     "offload": ("core", "offload"),
     "queues": ("core", "datagram"),
     "sites": ("sites",),
