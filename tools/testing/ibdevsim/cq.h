@@ -2,7 +2,7 @@
 #ifndef IBDEVSIM_CQ_H
 #define IBDEVSIM_CQ_H
 
-#include "datapath.h"
+#include "cqirq.h"
 
 int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
@@ -12,12 +12,9 @@ int ibds_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ibds_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ibds_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-void ibds_cq_sync(struct ibds_cq *cq);
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_flush(struct ibds_cq *cq);
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
-void ibds_cq_rouse(struct ibds_cq *cq);
-void ibds_cq_event(struct ibds_cq *cq, bool solicited);
 struct ibds_cqe *ibds_cq_full(struct ibds_cq *cq);
 void ibds_cq_odd(struct ibds_cq *cq, bool solicited);
 void ibds_cq_forget(struct ibds_cq *cq, const struct ibds_qp *qp);
