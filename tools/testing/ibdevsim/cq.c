@@ -36,9 +36,18 @@ static void ibds_cq_error_work(struct work_struct *work)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
 }
 
+/*
+ * Entries in use.  What is held back is only for user space, which could let it
+ * grow without limit: receives from an SRQ can be posted again at once.
+ */
+static u32 ibds_cq_used(const struct ibds_cq *cq)
+{
+	return cq->tail - cq->head + (cq->user ? cq->helds : 0);
+}
+
 static bool ibds_cq_has_room(const struct ibds_cq *cq)
 {
-	return cq->tail - cq->head < cq->room;
+	return ibds_cq_used(cq) < cq->room;
 }
 
 /*
@@ -59,21 +68,64 @@ static void ibds_cq_overrun(struct ibds_cq *cq)
 	}
 }
 
-/**
- * ibds_cq_full - find an entry when there is none that can be filled at once
- * @cq: completion queue, locked
- *
- * The CQ overruns, or a fault may concern the completion, which ibds_cq_odd()
- * looks at when it is filled in.
- *
- * Return: an entry to fill that is never polled.
- */
-struct ibds_cqe *ibds_cq_full(struct ibds_cq *cq)
+static void ibds_held_free(struct ibds_cq *cq, struct ibds_held *held)
 {
-	lockdep_assert_held(&cq->lock);
-	if (!ibds_cq_has_room(cq))
-		ibds_cq_overrun(cq);
-	return cq->spare;
+	list_del(&held->entry);
+	cq->helds--;
+	kfree(held);
+}
+
+/* An entry is of the QP; without one: it is there because of a fault only. */
+static bool ibds_cqe_of(const struct ibds_cqe *cqe, const struct ib_qp *qp)
+{
+	return qp ? cqe->wc.qp == qp : cqe->sq_slots == IBDS_CQE_EXTRA;
+}
+
+/* Drop such entries. */
+static void ibds_cq_drop(struct ibds_cq *cq, const struct ib_qp *qp)
+{
+	u32 from, to = cq->head;
+
+	for (from = cq->head; from != cq->tail; from++) {
+		const struct ibds_cqe *cqe = &cq->ring[from & cq->mask];
+
+		if (ibds_cqe_of(cqe, qp))
+			continue;
+		if (to != from)
+			cq->ring[to & cq->mask] = *cqe;
+		to++;
+	}
+	WRITE_ONCE(cq->tail, to);
+}
+
+/* Drop such entries of one of the lists. */
+static void ibds_cq_drop_held(struct ibds_cq *cq, struct list_head *list,
+			      const struct ib_qp *qp)
+{
+	struct ibds_held *held, *next;
+
+	list_for_each_entry_safe(held, next, list, entry)
+		if (ibds_cqe_of(&held->cqe, qp))
+			ibds_held_free(cq, held);
+}
+
+/*
+ * Find room for a completion, or have the CQ overrun.  Nobody reserved any for
+ * entries that only faults add: those make way for the others.
+ */
+static bool ibds_cq_find_room(struct ibds_cq *cq, const struct ibds_cqe *cqe)
+{
+	if (likely(ibds_cq_has_room(cq)))
+		return true;
+	if (cqe->sq_slots == IBDS_CQE_EXTRA)
+		return false;
+	ibds_cq_drop(cq, NULL);
+	if (cq->user)
+		ibds_cq_drop_held(cq, &cq->held, NULL);
+	if (ibds_cq_has_room(cq))
+		return true;
+	ibds_cq_overrun(cq);
+	return false;
 }
 
 /* ---- faults ------------------------------------------------------------- */
@@ -122,42 +174,86 @@ void ibds_cqs_update(struct ibds_dev *dev)
 	spin_unlock_irq(&dev->cq_lock);
 }
 
-/* Add a completion to the ring, whatever faults there are. */
-static void ibds_cq_publish(struct ibds_cq *cq, const struct ibds_cqe *cqe,
+/* Add a completion to the ring, whatever faults there are; false: it is lost. */
+static bool ibds_cq_publish(struct ibds_cq *cq, const struct ibds_cqe *cqe,
 			    bool solicited)
 {
 	lockdep_assert_held(&cq->lock);
-	if (!ibds_cq_has_room(cq)) {
-		ibds_cq_overrun(cq);
-		return;
-	}
+	if (!ibds_cq_find_room(cq, cqe))
+		return false;
 	cq->ring[cq->tail & cq->mask] = *cqe;
 	/* Pairs with the check for an empty CQ in ibds_poll_cq(). */
 	WRITE_ONCE(cq->tail, cq->tail + 1);
 	ibds_count(cq->port, cqe);
 	if (cq->notify)
 		ibds_cq_event(cq, solicited);
+	return true;
+}
+
+static void ibds_cq_release(struct ibds_cq *cq, struct ibds_held *held)
+{
+	const struct ibds_cqe cqe = held->cqe;
+	bool solicited = held->solicited;
+
+	/* First, so that its own room is there. */
+	ibds_held_free(cq, held);
+	ibds_cq_publish(cq, &cqe, solicited);
+}
+
+/* Report what was lost; nobody reserved room for it, but somebody may wait. */
+static void ibds_cq_find_missing(struct ibds_cq *cq)
+{
+	struct ibds_held *held, *next;
+
+	list_for_each_entry_safe(held, next, &cq->missing, entry) {
+		if (!ibds_cq_has_room(cq)) {
+			queue_delayed_work(ibds_datapath_wq, &cq->held_work, 1);
+			return;
+		}
+		ibds_cq_release(cq, held);
+	}
 }
 
 static void ibds_cq_held_work(struct work_struct *work)
 {
 	struct ibds_cq *cq = container_of(work, struct ibds_cq, held_work.work);
-	struct ibds_held *held, *next;
+	bool lifted = READ_ONCE(to_ibds_dev(cq->ib.device)->lifted);
+	struct ibds_held *held;
 	unsigned long now = jiffies;
 
 	spin_lock_irq(&cq->lock);
-	list_for_each_entry_safe(held, next, &cq->held, entry) {
-		if (time_before(now, held->due)) {
+	if (lifted)
+		ibds_cq_find_missing(cq);
+	while ((held = list_first_entry_or_null(&cq->held, struct ibds_held,
+						entry))) {
+		if (!lifted && time_before(now, held->due)) {
 			queue_delayed_work(ibds_datapath_wq, &cq->held_work,
 					   held->due - now);
 			break;
 		}
-		list_del(&held->entry);
-		ibds_cq_publish(cq, &held->cqe, held->solicited);
-		kfree(held);
+		ibds_cq_release(cq, held);
 	}
 	ibds_cq_set_limit(cq);
 	spin_unlock_irq(&cq->lock);
+}
+
+/**
+ * ibds_cqs_release - report all completions that faults hold back, and lost ones
+ * @dev: HCA, whose faults are lifted, and which says so
+ *
+ * The core waits for them before it destroys a QP, for as long as it takes.
+ * Those of user space stay lost.
+ *
+ * Context: process.
+ */
+void ibds_cqs_release(struct ibds_dev *dev)
+{
+	struct ibds_cq *cq;
+
+	spin_lock_irq(&dev->cq_lock);
+	list_for_each_entry(cq, &dev->cqs, entry)
+		mod_delayed_work(ibds_datapath_wq, &cq->held_work, 0);
+	spin_unlock_irq(&dev->cq_lock);
 }
 
 /* True if a completion of the same QP is held back: order is kept. */
@@ -171,48 +267,75 @@ static bool ibds_cq_holds(const struct ibds_cq *cq, const struct ibds_cqe *cqe)
 	return false;
 }
 
+/* Keep a completion in one of the lists; false if there is no memory for it. */
+static bool ibds_cq_keep(struct ibds_cq *cq, struct list_head *list,
+			 const struct ibds_cqe *cqe, bool solicited,
+			 unsigned long due)
+{
+	struct ibds_held *held = kzalloc_obj(*held, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!held)
+		return false;
+	held->due = due;
+	held->solicited = solicited;
+	held->cqe = *cqe;
+	list_add_tail(&held->entry, list);
+	cq->helds++;
+	return true;
+}
+
 /* Hold a completion back; false if there is no memory for it. */
 static bool ibds_cq_hold(struct ibds_cq *cq, const struct ibds_cqe *cqe,
 			 bool solicited, u32 ms)
 {
 	unsigned long due = jiffies + msecs_to_jiffies(ms);
-	struct ibds_held *held = kzalloc_obj(*held, GFP_ATOMIC | __GFP_NOWARN);
 	const struct ibds_held *last;
 
-	if (!held)
-		return false;
 	if (!list_empty(&cq->held)) {
 		last = list_last_entry(&cq->held, struct ibds_held, entry);
 		if (time_before(due, last->due))
 			due = last->due;
 	}
-	held->due = due;
-	held->solicited = solicited;
-	held->cqe = *cqe;
-	list_add_tail(&held->entry, &cq->held);
+	if (!ibds_cq_keep(cq, &cq->held, cqe, solicited, due))
+		return false;
 	/* If it is for another one already, the work item looks again. */
 	queue_delayed_work(ibds_datapath_wq, &cq->held_work, due - jiffies);
 	return true;
 }
 
-static void ibds_cq_report(struct ibds_cq *cq, const struct ibds_cqe *cqe,
+/*
+ * Report a completion after @ms, or if others of its QP are held back, after
+ * those.  False if it is lost, since there is no room.
+ */
+static bool ibds_cq_report(struct ibds_cq *cq, const struct ibds_cqe *cqe,
 			   bool solicited, u32 ms)
 {
-	if ((!ms && !ibds_cq_holds(cq, cqe)) ||
-	    !ibds_cq_hold(cq, cqe, solicited, ms))
-		ibds_cq_publish(cq, cqe, solicited);
+	if (ms || ibds_cq_holds(cq, cqe)) {
+		if (cq->user && !ibds_cq_find_room(cq, cqe))
+			return false;
+		if (ibds_cq_hold(cq, cqe, solicited, ms))
+			return true;
+	}
+	return ibds_cq_publish(cq, cqe, solicited);
 }
 
 /*
- * A completion is lost for good.  Of a send, whoever finds the next one knows
- * that this one is done, too; the sender's sq.lock is held.
+ * The completion in cq->spare is lost.  Of a send, whoever finds the next one
+ * knows that this one is done, too; the sender's sq.lock is held.
  */
-static void ibds_cqe_lose(const struct ibds_cqe *cqe, struct ibds_qp *qp)
+static void ibds_cqe_lose(struct ibds_cq *cq, struct ibds_qp *qp,
+			  bool solicited)
 {
+	struct ibds_cqe *cqe = cq->spare;
+
 	if (!cqe->sq_slots)
 		WRITE_ONCE(qp->rq_retired, qp->rq_retired + 1);
 	else if (cqe->sq_slots > 0)
 		qp->sq.unsignalled += cqe->sq_slots;
+	cqe->sq_slots = IBDS_CQE_STALE;
+	/* Until the HCA goes; without memory it never comes. */
+	if (!cq->user)
+		ibds_cq_keep(cq, &cq->missing, cqe, solicited, 0);
 }
 
 /*
@@ -238,11 +361,16 @@ static void ibds_cqe_fail(struct ibds_cqe *cqe, struct ibds_qp *qp, bool send)
 	queue_work(ibds_wq_of(qp->user), &qp->work);
 }
 
+/*
+ * MADs are the core's, and the rings of accelerated interfaces are ours: both
+ * trust the HCA.
+ */
 static bool ibds_cqe_concerned(const struct ibds_qp *qp)
 {
 	u32 only = READ_ONCE(qp->port->faults.cqe_qp);
 
-	return !ibds_qp_special(qp) && (!only || only == qp->ib.qp_num);
+	return !ibds_qp_special(qp) && !qp->meta &&
+	       (!only || only == qp->ib.qp_num);
 }
 
 /* Change the completion, if it is to be; true if it was. */
@@ -259,59 +387,74 @@ static bool ibds_cqe_change(struct ibds_cqe *cqe, struct ibds_qp *qp)
 	return true;
 }
 
-/* Apply the faults to the completion in cq->spare, which the CQ has room for. */
+/* Report the completion in cq->spare once more, if it is to be. */
+static bool ibds_cqe_repeat(struct ibds_cq *cq, struct ibds_faults *f,
+			    bool solicited, u32 ms)
+{
+	if (atomic_dec_if_positive(&f->cqe_twice) < 0)
+		return false;
+	cq->spare->sq_slots = IBDS_CQE_EXTRA;
+	if (ibds_cq_report(cq, cq->spare, solicited, ms))
+		return true;
+	/* There is no room: another one. */
+	atomic_inc(&f->cqe_twice);
+	return false;
+}
+
+/* Apply the faults to the completion in cq->spare. */
 static void ibds_cqe_faulty(struct ibds_cq *cq, struct ibds_qp *qp,
 			    bool solicited)
 {
 	struct ibds_faults *f = &qp->port->faults;
 	u32 ms = READ_ONCE(f->cqe_delay_ms);
-	struct ibds_cqe *cqe = cq->spare;
 	bool odd = ms;
 
 	if (atomic_dec_if_positive(&f->cqe_lose) >= 0) {
 		ibds_count(qp->port, cqe_fault);
-		ibds_cqe_lose(cqe, qp);
+		ibds_cqe_lose(cq, qp, solicited);
 		return;
 	}
-	odd |= ibds_cqe_change(cqe, qp);
-	ibds_cq_report(cq, cqe, solicited, ms);
-	if (atomic_dec_if_positive(&f->cqe_twice) >= 0) {
+	if (ibds_cqe_change(cq->spare, qp)) {
 		odd = true;
-		cqe->sq_slots = IBDS_CQE_STALE;
-		ibds_cq_report(cq, cqe, solicited, ms);
+		solicited = true;
 	}
+	ibds_cq_report(cq, cq->spare, solicited, ms);
+	odd |= ibds_cqe_repeat(cq, f, solicited, ms);
 	if (odd)
 		ibds_count(qp->port, cqe_fault);
 }
 
 /**
- * ibds_cq_odd - publish an entry from ibds_cq_full()
+ * ibds_cq_odd - publish the entry in cq->spare
  * @cq: completion queue, locked
  * @solicited: as for ibds_cq_end()
+ *
+ * The CQ overruns if there is no room for it.
  */
 void ibds_cq_odd(struct ibds_cq *cq, bool solicited)
 {
 	struct ibds_qp *qp = to_ibds_qp(cq->spare->wc.qp);
 
 	lockdep_assert_held(&cq->lock);
-	/* It is lost, and that was counted. */
-	if (!ibds_cq_has_room(cq))
-		return;
 	if (ibds_cqe_concerned(qp))
 		ibds_cqe_faulty(cq, qp, solicited);
 	else
-		ibds_cq_publish(cq, cq->spare, solicited);
+		ibds_cq_report(cq, cq->spare, solicited, 0);
 	ibds_cq_set_limit(cq);
 }
 
-/* Completions of a QP that is reset are as late as before, but retire nothing. */
+/*
+ * Completions of a QP that is reset are as late as before, but retire nothing,
+ * and nobody reserves room for them.  Those that were lost remain so.
+ */
 static void ibds_cq_disown_held(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
 	struct ibds_held *held;
 
 	list_for_each_entry(held, &cq->held, entry)
 		if (held->cqe.wc.qp == &qp->ib)
-			held->cqe.sq_slots = IBDS_CQE_STALE;
+			held->cqe.sq_slots = IBDS_CQE_EXTRA;
+	ibds_cq_drop_held(cq, &cq->missing, &qp->ib);
 }
 
 /**
@@ -321,15 +464,8 @@ static void ibds_cq_disown_held(struct ibds_cq *cq, const struct ibds_qp *qp)
  */
 void ibds_cq_forget(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
-	struct ibds_held *held, *next;
-
 	spin_lock(&cq->lock);
-	list_for_each_entry_safe(held, next, &cq->held, entry) {
-		if (held->cqe.wc.qp != &qp->ib)
-			continue;
-		list_del(&held->entry);
-		kfree(held);
-	}
+	ibds_cq_drop_held(cq, &cq->held, &qp->ib);
 	spin_unlock(&cq->lock);
 }
 
@@ -419,7 +555,7 @@ void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
 	for (i = cq->head; i != cq->tail; i++) {
 		struct ibds_cqe *cqe = &cq->ring[i & cq->mask];
 
-		if (cqe->wc.qp == &qp->ib)
+		if (cqe->wc.qp == &qp->ib && cqe->sq_slots >= 0)
 			cqe->sq_slots = IBDS_CQE_STALE;
 	}
 	ibds_cq_disown_held(cq, qp);
@@ -433,20 +569,8 @@ void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp)
  */
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
-	u32 from, to;
-
 	spin_lock(&cq->lock);
-	to = cq->head;
-	for (from = cq->head; from != cq->tail; from++) {
-		const struct ibds_cqe *cqe = &cq->ring[from & cq->mask];
-
-		if (cqe->wc.qp == &qp->ib)
-			continue;
-		if (to != from)
-			cq->ring[to & cq->mask] = *cqe;
-		to++;
-	}
-	WRITE_ONCE(cq->tail, to);
+	ibds_cq_drop(cq, &qp->ib);
 	ibds_cq_disown_held(cq, qp);
 	spin_unlock(&cq->lock);
 }
@@ -530,7 +654,7 @@ static int ibds_cq_move(struct ibds_cq *cq, struct ibds_cqe **ring, u32 cqe,
 	u32 i;
 
 	lockdep_assert_held(&cq->lock);
-	if (cq->tail - cq->head > cqe)
+	if (ibds_cq_used(cq) > cqe)
 		return -EINVAL;
 	for (i = cq->head; i != cq->tail; i++)
 		(*ring)[i & mask] = old[i & cq->mask];
@@ -610,6 +734,7 @@ int ibds_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	}
 	spin_lock_init(&cq->lock);
 	INIT_LIST_HEAD(&cq->held);
+	INIT_LIST_HEAD(&cq->missing);
 	INIT_DELAYED_WORK(&cq->held_work, ibds_cq_held_work);
 	ibds_cq_set_ring(cq, ring, attr->cqe, bytes);
 	cq->port = &dev->port[0];

@@ -15,10 +15,10 @@ int ibds_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 void ibds_cq_purge(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cq_flush(struct ibds_cq *cq);
 void ibds_cq_disown(struct ibds_cq *cq, const struct ibds_qp *qp);
-struct ibds_cqe *ibds_cq_full(struct ibds_cq *cq);
 void ibds_cq_odd(struct ibds_cq *cq, bool solicited);
 void ibds_cq_forget(struct ibds_cq *cq, const struct ibds_qp *qp);
 void ibds_cqs_update(struct ibds_dev *dev);
+void ibds_cqs_release(struct ibds_dev *dev);
 
 /**
  * ibds_cq_begin - take the next entry of a CQ
@@ -35,7 +35,7 @@ static inline struct ibds_cqe *ibds_cq_begin(struct ibds_cq *cq)
 {
 	spin_lock(&cq->lock);
 	if (unlikely(cq->tail - cq->head >= cq->limit))
-		return ibds_cq_full(cq);
+		return cq->spare;
 	return &cq->ring[cq->tail & cq->mask];
 }
 

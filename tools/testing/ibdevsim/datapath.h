@@ -113,7 +113,8 @@ struct ibds_ah {
  *	port_num are for Ethernet and neither filled nor copied
  * @sq_slots: send queue slots that become free when this entry is polled
  *	(unsignalled requests before it included); 0: one receive queue slot;
- *	%IBDS_CQE_STALE: none, the QP has been reset
+ *	%IBDS_CQE_STALE: none, the QP has been reset, or they were retired before;
+ *	%IBDS_CQE_EXTRA: none, and nobody expects it but for a fault
  */
 struct ibds_cqe {
 	struct ib_wc wc;
@@ -121,11 +122,12 @@ struct ibds_cqe {
 };
 
 #define IBDS_CQE_STALE		(-1)
+#define IBDS_CQE_EXTRA		(-2)
 
 /**
- * struct ibds_held - a completion that a fault holds back
- * @entry: in ibds_cq.held
- * @due: jiffies when it is reported
+ * struct ibds_held - a completion that a fault holds back, or lost
+ * @entry: in ibds_cq.held or ibds_cq.missing
+ * @due: jiffies when it is reported, if it is held back
  * @solicited: as for ibds_cq_end()
  * @cqe: the completion
  */
@@ -142,10 +144,10 @@ struct ibds_held {
  * @entry: in dev->cqs
  * @lock: protects all but @entry, @irq_pending, @irq_running, @comp and @todo
  * @ring: entries, a power of two
- * @spare: entry to fill when the CQ is full
+ * @spare: entry to fill from @limit entries on, for ibds_cq_odd()
  * @mask: entries of @ring less one
- * @limit: entries from which on senders ask ibds_cq_full() for one: @room, but 0
- *	while a fault may concern completions
+ * @limit: entries from which on senders fill @spare: @room, but 0 while a fault may
+ *	concern completions
  * @room: entries the consumer asked for
  * @head: next to poll
  * @tail: next to fill
@@ -153,6 +155,8 @@ struct ibds_held {
  * @overrun: the CQ has overrun; IB_EVENT_CQ_ERR is raised once
  * @lost: a fault suppressed an event
  * @held: completions that a fault holds back, struct ibds_held, the first due first
+ * @missing: those of the kernel's QPs that a fault lost, until its HCA goes
+ * @helds: entries of both
  * @held_work: reports them
  * @cpu: CPU of the completion vector
  * @port: port that counts the interrupts and has the cost model
@@ -186,6 +190,8 @@ struct ibds_cq {
 	bool overrun;
 	bool lost;
 	struct list_head held;
+	struct list_head missing;
+	u32 helds;
 	struct delayed_work held_work;
 	int cpu;
 	struct ibds_port *port;

@@ -89,12 +89,17 @@ static void ibds_fault_pass(struct ibds_port *from, struct ibds_port *to,
 	ibds_pkt_free(pkt);
 }
 
-static bool ibds_fault_doubles(struct ibds_port *port)
+/* Another one of a packet, if the port is to send or receive it twice. */
+static struct ibds_pkt *ibds_fault_double(struct ibds_port *port,
+					  const struct ibds_pkt *pkt)
 {
-	if (!ibds_fault_chance(READ_ONCE(port->faults.dup_ppm)))
-		return false;
-	ibds_count(port, duplicated);
-	return true;
+	struct ibds_pkt *copy = NULL;
+
+	if (ibds_fault_chance(READ_ONCE(port->faults.dup_ppm)))
+		copy = ibds_pkt_copy(pkt, GFP_ATOMIC);
+	if (copy)
+		ibds_count(port, duplicated);
+	return copy;
 }
 
 /**
@@ -110,8 +115,7 @@ void ibds_fault_send(struct ibds_port *from, struct ibds_port *to,
 {
 	u64 delay = ibds_fault_delay(&from->faults);
 	bool lost = ibds_fault_lose(from);
-	struct ibds_pkt *copy = NULL;
-	bool twice;
+	struct ibds_pkt *copy;
 
 	ibds_fault_cut(&from->faults, pkt);
 	if (to != from) {
@@ -124,14 +128,13 @@ void ibds_fault_send(struct ibds_port *from, struct ibds_port *to,
 		ibds_pkt_free(pkt);
 		return;
 	}
-	twice = ibds_fault_doubles(from);
+	copy = ibds_fault_double(from, pkt);
 	delay += ibds_fault_hold(from);
 	if (to != from) {
-		twice |= ibds_fault_doubles(to);
+		if (!copy)
+			copy = ibds_fault_double(to, pkt);
 		delay += ibds_fault_hold(to);
 	}
-	if (twice)
-		copy = ibds_pkt_copy(pkt, GFP_ATOMIC);
 	ibds_fault_pass(from, to, pkt, delay);
 	if (copy)
 		ibds_fault_pass(from, to, copy, delay);
@@ -275,7 +278,7 @@ void ibds_faults_update(struct ibds_port *port)
  * @port: HCA port, which is being removed: its files are gone
  *
  * The caller must run ibds_qps_kick(), ibds_qps_rouse() and ibds_cqs_update()
- * next, and end the waiting of commands.
+ * next, and end the waiting of commands and for completions.
  *
  * Context: process.
  */
@@ -294,6 +297,7 @@ void ibds_faults_lift(struct ibds_port *port)
 	WRITE_ONCE(f->attach_delay_ms, 0);
 	WRITE_ONCE(f->query_delay_ms, 0);
 	WRITE_ONCE(f->cqe_delay_ms, 0);
+	atomic_set(&f->cqe_lose, 0);
 	WRITE_ONCE(f->ah_delay_us, 0);
 	WRITE_ONCE(f->delay_us, 0);
 	WRITE_ONCE(f->jitter_us, 0);

@@ -214,6 +214,7 @@ static void ibds_dev_lift(struct work_struct *work)
 	ibds_qps_rouse(dev);
 	ibds_cqs_update(dev);
 	WRITE_ONCE(dev->lifted, true);
+	ibds_cqs_release(dev);
 	wake_up_all(&dev->hurry);
 }
 

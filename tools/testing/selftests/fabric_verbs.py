@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verbs of the HCAs, as a small user of them in the kernel finds them."""
 
+import contextlib
 import errno
 import os
 import platform
+import threading
 
 from lib import (Skip, cmd, defer, exists, fabric, hca, kmsg_since, kmsg_tail,
                  ksft_eq, ksft_false, ksft_ge, ksft_le, ksft_raises, now, port,
-                 read, slow, timeout, write)
+                 read, slow, timeout, wait_until, write)
 from common import ROOT
 
 BOOT = {"ipoib": "none", "hcas": 1, "fabric": "switch_ports=4",
-        "needs": "selftest", "seconds": 45}
+        "needs": "selftest", "seconds": 80}
 
 RUN = "/sys/kernel/debug/ibds_selftest/run"
 
@@ -24,6 +26,17 @@ def check(where, name):
         defer(cmd, ["rmmod", "ibds_selftest"])
     write(RUN, f"{where.hca.name} {name}")
     return read(RUN)
+
+
+@contextlib.contextmanager
+def meanwhile(func, *args):
+    """What a function returns that runs meanwhile, in a list, once that has ended."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(func(*args)), daemon=True)
+    thread.start()
+    yield found
+    thread.join(slow(30))
+    ksft_false(thread.is_alive(), "it has not ended")
 
 
 def real_dma():
@@ -139,6 +152,53 @@ def test_completions_twice():
     """They come twice, and take up no more of the queues than once."""
     port(0).fault("cqe_twice", 3)
     ksft_eq(check(port(0), "odd"), "1:0 1:0 4:0 4:0 2:0 2:0 5:0 3:0 6:0 |")
+
+
+def test_completions_exact():
+    """A CQ that has room for what was posted, and no more, does not overrun of that."""
+    where = port(0)
+    before = where.counter("cqe_fault")
+    where.fault("cqe_twice", 500)
+    ksft_eq(check(where, "odd-exact"), f"{NORMAL} |")
+    # The copies of the first four made way for others; then there was no room.
+    ksft_eq(where.counter("cqe_fault") - before, 4)
+    ksft_eq(where.get("cqe_twice"), "496", "copies left")
+    where.clear_faults()
+    where.fault("cqe_delay_ms", 500)
+    ksft_eq(check(where, "odd-exact"), f"| {NORMAL}")
+    ksft_eq(where.strict()["cq_overflow"], 0)
+
+
+def test_completions_in_order():
+    """Those of a QP stay in order when no fault concerns it any more."""
+    where = port(0)
+    before = where.counter("cqe_fault")
+    ksft_eq(check(where, "odd-more"), f"{NORMAL} {NORMAL} |")
+    where.fault("cqe_delay_ms", 2000)
+    with meanwhile(check, where, "odd-more") as found:
+        wait_until(lambda: where.counter("cqe_fault") - before >= 6, 1,
+                   "three messages", interval=0.02)
+        where.fault("cqe_qp", 0xfffff0)
+    ksft_eq(found, [f"| {NORMAL} {NORMAL}"])
+
+
+@timeout(90)
+def test_completions_released():
+    """Who waits for completions that are late, or lost, does so until the HCA goes."""
+    for knob, value in (("cqe_delay_ms", 600000), ("cqe_lose", 1 << 20)):
+        where = fabric.add_hca(5).port()
+        check(where, "drain-rc")
+        before = where.counter("cqe_fault")
+        where.set(knob, value)
+        with meanwhile(check, where, "drain-rc") as found:
+            wait_until(lambda w=where, b=before: w.counter("cqe_fault") - b >= 8, 5,
+                       "a marker behind seven requests", interval=0.02)
+            begin = now()
+            where.hca.unplug()
+        took = now() - begin
+        ksft_ge(took, 9, f"seconds: {knob}")
+        ksft_le(took, 10 + slow(5), f"seconds: {knob}")
+        ksft_eq(found, ["7 flushed"], knob)
 
 
 def test_completions_lost():

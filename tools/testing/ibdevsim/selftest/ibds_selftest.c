@@ -157,9 +157,9 @@ static void selftest_done(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /* Polled by the core if @core, otherwise by the caller. */
-static int selftest_cq(struct selftest *st, bool core)
+static int selftest_cq(struct selftest *st, bool core, int cqe)
 {
-	struct ib_cq_init_attr attr = { .cqe = SELFTEST_CQ };
+	struct ib_cq_init_attr attr = { .cqe = cqe ?: SELFTEST_CQ };
 
 	if (core)
 		st->cq = ib_alloc_cq(st->device, st, SELFTEST_CQ, 0,
@@ -190,7 +190,7 @@ static int selftest_qp(struct selftest *st, enum ib_qp_type type)
 }
 
 static int selftest_open(struct selftest *st, const char *name,
-			 enum ib_qp_type type, bool core)
+			 enum ib_qp_type type, bool core, int cqe)
 {
 	struct ib_port_attr port;
 	int err;
@@ -207,7 +207,7 @@ static int selftest_open(struct selftest *st, const char *name,
 	st->pd = ib_alloc_pd(st->device, 0);
 	if (IS_ERR(st->pd))
 		return PTR_ERR(st->pd);
-	err = selftest_cq(st, core);
+	err = selftest_cq(st, core, cqe);
 	return err ?: selftest_qp(st, type);
 }
 
@@ -516,6 +516,25 @@ static int selftest_odd(struct selftest *st)
 	return err;
 }
 
+/*
+ * Send three messages, and three more after a while; report what has come at that
+ * time, and after that.
+ */
+static int selftest_odd_more(struct selftest *st)
+{
+	int err = selftest_rc_up(st) ?: selftest_messages(st);
+
+	if (err)
+		return err;
+	msleep(SELFTEST_LATE_MS);
+	err = selftest_messages(st);
+	selftest_list(st);
+	strlcat(st->text, "| ", SELFTEST_TEXT);
+	msleep(3 * SELFTEST_LATE_MS);
+	selftest_list(st);
+	return err;
+}
+
 /* Likewise if the QP is reset before they come. */
 static int selftest_odd_reset(struct selftest *st)
 {
@@ -792,6 +811,7 @@ static const struct {
 	int (*run)(struct selftest *st);
 	enum ib_qp_type type;
 	bool core;
+	int cqe;	/* entries of the CQ, 0: enough */
 } selftest_checks[] = {
 	{ "drain-ud", selftest_drain_ud, IB_QPT_UD, true },
 	{ "drain-rc", selftest_drain_rc, IB_QPT_RC, true },
@@ -802,6 +822,9 @@ static const struct {
 	{ "group", selftest_group, IB_QPT_UD, false },
 	{ "moderation", selftest_moderation, IB_QPT_UD, false },
 	{ "odd", selftest_odd, IB_QPT_RC, false },
+	{ "odd-exact", selftest_odd, IB_QPT_RC, false,
+	  2 * SELFTEST_MESSAGES },
+	{ "odd-more", selftest_odd_more, IB_QPT_RC, false },
 	{ "odd-reset", selftest_odd_reset, IB_QPT_RC, false },
 	{ "odd-destroy", selftest_odd_destroy, IB_QPT_RC, false },
 	{ "long", selftest_long, IB_QPT_RC, false },
@@ -827,7 +850,7 @@ static int selftest_run(const char *hca, const char *name)
 	st->text = selftest_text;
 	selftest_text[0] = '\0';
 	err = selftest_open(st, hca, selftest_checks[i].type,
-			    selftest_checks[i].core);
+			    selftest_checks[i].core, selftest_checks[i].cqe);
 	if (!err)
 		err = selftest_checks[i].run(st);
 	selftest_close(st);
