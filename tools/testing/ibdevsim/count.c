@@ -27,7 +27,7 @@ static const struct rdma_stat_desc ibds_counter_descs[] = {
 	COUNTER(rq_full), COUNTER(mad_rx), COUNTER(mad_tx),
 	COUNTER(mad_dropped), COUNTER(trap_tx), COUNTER(injected),
 	COUNTER(delayed), COUNTER(reordered), COUNTER(duplicated),
-	COUNTER(cqe_fault),
+	COUNTER(cqe_fault), COUNTER(cqe_reset),
 };
 
 static_assert(sizeof(struct ibds_counters) ==

@@ -192,12 +192,12 @@ static bool ibds_cq_publish(struct ibds_cq *cq, const struct ibds_cqe *cqe,
 
 static void ibds_cq_release(struct ibds_cq *cq, struct ibds_held *held)
 {
-	const struct ibds_cqe cqe = held->cqe;
-	bool solicited = held->solicited;
+	const struct ibds_held was = *held;
 
 	/* First, so that its own room is there. */
 	ibds_held_free(cq, held);
-	ibds_cq_publish(cq, &cqe, solicited);
+	if (ibds_cq_publish(cq, &was.cqe, was.solicited) && was.reset)
+		ibds_count(to_ibds_qp(was.cqe.wc.qp)->port, cqe_reset);
 }
 
 /* Report what was lost; nobody reserved room for it, but somebody may wait. */
@@ -451,9 +451,12 @@ static void ibds_cq_disown_held(struct ibds_cq *cq, const struct ibds_qp *qp)
 {
 	struct ibds_held *held;
 
-	list_for_each_entry(held, &cq->held, entry)
-		if (held->cqe.wc.qp == &qp->ib)
-			held->cqe.sq_slots = IBDS_CQE_EXTRA;
+	list_for_each_entry(held, &cq->held, entry) {
+		if (held->cqe.wc.qp != &qp->ib)
+			continue;
+		held->cqe.sq_slots = IBDS_CQE_EXTRA;
+		held->reset = true;
+	}
 	ibds_cq_drop_held(cq, &cq->missing, &qp->ib);
 }
 

@@ -129,12 +129,14 @@ struct ibds_cqe {
  * @entry: in ibds_cq.held or ibds_cq.missing
  * @due: jiffies when it is reported, if it is held back
  * @solicited: as for ibds_cq_end()
+ * @reset: its QP has been reset meanwhile
  * @cqe: the completion
  */
 struct ibds_held {
 	struct list_head entry;
 	unsigned long due;
 	bool solicited;
+	bool reset;
 	struct ibds_cqe cqe;
 };
 

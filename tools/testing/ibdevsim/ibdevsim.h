@@ -261,6 +261,7 @@ struct ibds_vf {
  *	let be overtaken
  * @duplicated: packets that a fault sent twice
  * @cqe_fault: completions that a fault lost, repeated, changed or held back
+ * @cqe_reset: late completions that were reported when their QP had been reset
  *
  * Every packet lost at a port is counted in one of drop_* or in mad_dropped.
  */
@@ -311,6 +312,7 @@ struct ibds_counters {
 	u64 reordered;
 	u64 duplicated;
 	u64 cqe_fault;
+	u64 cqe_reset;
 };
 
 #define ibds_count(port, type) this_cpu_inc((port)->counters->type)

@@ -213,10 +213,13 @@ def test_completions_lost():
 
 def test_completions_late():
     """They come later, in order, for a QP that was reset, too, not for none."""
+    before = port(0).counter("cqe_reset")
     port(0).fault("cqe_delay_ms", 500)
-    for name, found in (("odd", f"| {NORMAL}"), ("odd-reset", f"| {NORMAL}"),
-                        ("odd-destroy", "|")):
+    for name, found, reset in (("odd", f"| {NORMAL}", 0),
+                               ("odd-reset", f"| {NORMAL}", 6),
+                               ("odd-destroy", "|", 6)):
         ksft_eq(check(port(0), name), found, name)
+        ksft_eq(port(0).counter("cqe_reset") - before, reset, name)
     port(0).fault("cqe_twice", 1)
     ksft_eq(check(port(0), "odd"), f"| 1:0 {NORMAL}")
     ksft_eq(port(0).strict()["cq_overflow"], 0)
