@@ -36,6 +36,8 @@ NUMBER = 5
 FOREVER = 1 << 20
 # Seconds until it is gone, if nobody waits for it; if somebody does, ten more.
 QUICK, PATIENT = 6, 20
+# Seconds that it takes to reset a QP that is being closed, beside one to drain it
+SEEN = 4
 
 
 def hosts():
@@ -197,8 +199,11 @@ def closing(victim):
     """Somebody closes it, and waits for what it does not report."""
     victim.fault("wedged", 1)
     stuck(victim.end)
+    # So that there is time to see it
+    victim.fault("reset_delay_ms", 1000 * SEEN)
     with victim.meanwhile(victim.talk.down, victim.end.ifname):
         victim.state("stopping")
+        victim.fault("reset_delay_ms", 0)
         yield
 
 
@@ -273,7 +278,7 @@ STATES = {
     "fatal": State(fatal, QUICK),
     "wedged": State(wedged, QUICK),
     "late": State(late, QUICK),
-    "closing": State(closing, QUICK),
+    "closing": State(closing, QUICK + SEEN),
     "switching": State(switching, QUICK),
     "connecting": State(connecting, QUICK),
     "restarting": State(restarting, PATIENT),
