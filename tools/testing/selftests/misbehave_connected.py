@@ -4,7 +4,7 @@
 from lib import define, ksft_eq, timeout
 from lib.misbehave import FAULTS, all_right, suffer
 
-BOOT = {"ipoib": "ours", "hcas": 5, "seconds": 480, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 5, "ports": 2, "seconds": 480, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"
         "p2=0x0002, ipoib : ALL=full;\n"
@@ -43,7 +43,7 @@ CASES = {
     "test_wedged": "wedged",
     # Events that are not true, many at once, in any order.
     "test_storm": "storm",
-    # Events of ports that there are not.
+    # Events of other ports of the HCAs.
     "test_elsewhere": "elsewhere",
     # Events come when the opposite is true.
     "test_untimely": "untimely",

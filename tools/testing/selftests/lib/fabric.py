@@ -133,11 +133,16 @@ class Port:
         if exists(f"{self.dir}/{knob}"):
             self.set(knob, off)
 
+    def faults(self):
+        """{knob: value} of those that are on."""
+        found = {knob: self.get(knob) for knob in FAULTS
+                 if exists(f"{self.dir}/{knob}")}
+        return {knob: value for knob, value in found.items()
+                if value not in ("0", "N")}
+
     def clear_faults(self):
-        for knob in FAULTS:
-            if exists(f"{self.dir}/{knob}"):
-                if self.get(knob) not in ("0", "N"):
-                    self.set(knob, 0)
+        for knob in self.faults():
+            self.set(knob, 0)
         if self.get("sa_patch"):
             self.set("sa_patch", "off")
 

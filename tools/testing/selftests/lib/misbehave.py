@@ -9,26 +9,28 @@ drain, and for the time that verbs take which are slow themselves.
 
 The scene: hosts a and b with COUNT children each, on ports at which the faults are;
 two more, which only talk to each other; OpenSM on a port of its own.  All of it is in
-one mode, datagram or connected.  It is kept from case to case.
+one mode, datagram or connected.  It is kept from case to case.  Two more hosts are on
+the second ports of the HCAs of a and b.
 """
 
 import collections
 import contextlib
 import random
+import socket
 import threading
 
 from . import many
 from .child import Child
-from .connected import set_mode, wait_connected
-from .fabric import fabric, port, sm
+from .connected import counter, set_mode, wait_connected
+from .fabric import fabric, hca, port, sm
 from .flows import Flow, Flows
-from .genl import family
+from .genl import nl
 from .ipoib import any_ends
 from .ksft import (defer, expect_report, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_pr,
                    undone)
 from .rtnl import IFLA_GROUP, Rtnl, attr
 from .sa import says
-from .traffic import neigh_flush, ping, tcp_transfer
+from .traffic import UdpSink, neigh_flush, ping, tcp_transfer, udp_send
 from .utils import cmd, hold, now, slow, wait_until
 
 BOOT_PARTITIONS = 8
@@ -84,6 +86,7 @@ class Scene:
         self.size = 8000 if mode == "connected" else 1000
         self.pair = any_ends(port(1), port(2))
         self.other = any_ends(port(3), port(4), ("h3", "h4"), 3)
+        self.second = any_ends(hca(1).port(2), hca(2).port(2), ("h5", "h6"), 4)
         for pair in (self.pair, self.other):
             patient(pair)
         self.talks = [Rtnl(end.ns) for end in self.pair]
@@ -101,10 +104,12 @@ class Scene:
     def make_children(self):
         """Those that the last scene left go first."""
         connected = self.mode == "connected"
+        group = attr(IFLA_GROUP, many.GROUP)
         for talk, end in zip(self.talks, self.pair):
             with contextlib.suppress(OSError):
                 many.delete(talk)
-            group = attr(IFLA_GROUP, many.GROUP)
+            # Of the first scene, which finds none that an earlier one left
+            _qps.setdefault(end.port.hca.name, len(end.port.hca.data_qps("UD")))
             for number in range(COUNT):
                 talk.add(end.ifindex(), named(end, number), group,
                          pkey=0x8001 + number % BOOT_PARTITIONS,
@@ -157,16 +162,16 @@ class Scene:
             talk.up(name)
 
         def add_delete():
-            talk.add(end.ifindex(), "x.0", pkey=0x8001,
+            talk.add(end.ifindex(), "x.0", attr(IFLA_GROUP, many.GROUP), pkey=0x8001,
                      mode=int(self.mode == "connected"))
-            talk.up("x.0")
-            talk.delete("x.0")
+            try:
+                talk.up("x.0")
+            finally:
+                talk.delete("x.0")
 
         def ask():
-            with undone():
-                found = family(end)
-                for what in ("dev-get", "neigh-get", "group-get", "conn-get"):
-                    found.get(what, end.ifindex())
+            for what in ("dev-get", "neigh-get", "group-get", "conn-get"):
+                known(end, what)
 
         return {"down and up": down_up, "add and delete": add_delete,
                 "statistics": lambda: end.ethtool("-S"),
@@ -209,6 +214,19 @@ class Scene:
 
 
 _scene = []
+# {HCA: its datagram QPs before there were children}
+_qps = {}
+
+
+def known(end, what):
+    """
+    What netlink tells of an end: objects as dictionaries.  Threads may call it: it
+    defers nothing.
+    """
+    with end.ns.inside():
+        found = nl.Family()
+    with contextlib.closing(found):
+        return found.get(what, end.ifindex())
 
 
 def scene_of(mode):
@@ -250,22 +268,16 @@ def child_qp(scene, receives):
     one = scene.links["child"].b if receives else scene.links["child"].a
     if scene.mode == "datagram":
         return one.qpn()
-    with undone():
-        found = [conn for conn in family(one).get("conn-get", one.ifindex())
-                 if bool(conn.get("by-peer")) == receives and
-                 conn["status"] in ("up", "half-open")]
+    found = [conn for conn in known(one, "conn-get")
+             if bool(conn.get("by-peer")) == receives and
+             conn["status"] in ("up", "half-open")]
     # An older one may be there still; the youngest is used.
     return min(found, key=lambda conn: conn["age"])["qpn"] if found else None
 
 
-def at_child_qp(scene, receives, knob, count, **more):
-    """
-    Set a fault of completions at the QP of the child's flow; where it is.  The
-    QP may be replaced just now: then the fault never comes, and is set again.
-    """
+def at_child_qp(scene, receives, knob, count):
+    """Set a fault of completions at the QP of the child's flow; where it is."""
     where = scene.ports()[receives]
-    for name, value in more.items():
-        where.fault(name, value)
     qpn = wait_until(lambda: child_qp(scene, receives), 10, "the child's QP")
     where.fault("cqe_qp", qpn)
     where.fault(knob, count)
@@ -275,25 +287,67 @@ def at_child_qp(scene, receives, knob, count, **more):
 # ---- completions -------------------------------------------------------------
 
 
+class Failures(threading.Thread):
+    """
+    A request of the child's fails with each status there is, one after the other,
+    while others use the scene.
+    """
+
+    def __init__(self, scene, receives):
+        super().__init__(daemon=True)
+        self.scene, self.receives = scene, receives
+        self.where = scene.ports()[receives]
+        self.knob = "cqe_recv_error" if receives else "cqe_send_error"
+        self.before = self.where.counter("cqe_fault")
+        self.error = None
+        self.over = threading.Event()
+        for knob in ("cqe_qp", "cqe_status", self.knob):
+            self.where.fault(knob, 0)
+        defer(self.join, slow(30))
+        defer(self.over.set)
+
+    def used(self):
+        """The QP may be replaced just now: then the fault is the next one's."""
+        qpn = child_qp(self.scene, self.receives)
+        if qpn and self.where.get("cqe_qp") != str(qpn):
+            self.where.set("cqe_qp", qpn)
+        return self.over.is_set() or self.where.get(self.knob) == "0"
+
+    def run(self):
+        try:
+            qpn = wait_until(lambda: child_qp(self.scene, self.receives), 10,
+                             "the child's QP")
+            self.where.set("cqe_qp", qpn)
+            for status in STATUSES:
+                if self.over.is_set():
+                    return
+                self.where.set("cqe_status", status)
+                self.where.set(self.knob, 1)
+                wait_until(self.used, 10, f"status {status}")
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = error
+
+    def done(self):
+        """How many have failed."""
+        return self.where.counter("cqe_fault") - self.before
+
+    def finish(self):
+        """Wait until all have."""
+        self.join(slow(10 * len(STATUSES)))
+        if self.error:
+            raise self.error
+        ksft_eq(self.done(), len(STATUSES), "failures")
+
+
 @contextlib.contextmanager
 def failing(scene, receives):
-    """A request of the child's fails with each status there is, one after the other."""
-    knob = "cqe_recv_error" if receives else "cqe_send_error"
-    where = scene.ports()[receives]
-    before = where.counter("cqe_fault")
-    for status in STATUSES:
-        with undone():
-            at_child_qp(scene, receives, knob, 1, cqe_status=status)
-
-            def used():
-                qpn = child_qp(scene, receives)
-                if qpn and where.get("cqe_qp") != str(qpn):
-                    where.set("cqe_qp", qpn)
-                return where.get(knob) == "0"
-
-            wait_until(used, 10, f"status {status}")
-    ksft_eq(where.counter("cqe_fault") - before, len(STATUSES), "failures")
-    yield
+    """Requests of the child's fail, while commands are given."""
+    with undone():
+        failures = Failures(scene, receives)
+        failures.start()
+        wait_until(failures.done, 10, "a first failure", interval=0.01)
+        yield
+        failures.finish()
 
 
 def sends_fail(scene):
@@ -340,6 +394,7 @@ def late_gone(scene):
     than the second that it has to drain.
     """
     expect_report("tx-watchdog")
+    before = {where: where.counter("cqe_reset") for where in scene.ports()}
     with undone():
         for where in scene.ports():
             where.fault("cqe_delay_ms", 1700)
@@ -348,6 +403,9 @@ def late_gone(scene):
                 child.port.hca.break_qp(qpn)
         yield
     # What was held back last is still to come, while all goes on.
+    for where, old in before.items():
+        wait_until(lambda w=where, o=old: w.counter("cqe_reset") > o, 10,
+                   f"completions of QPs of {where} that had been given up")
 
 
 @contextlib.contextmanager
@@ -398,14 +456,27 @@ def storm(scene):
     yield
 
 
+def queries(end):
+    """How often the SA was asked for paths, by all interfaces of an end's port."""
+    return counter(end, "path_queries")
+
+
 @contextlib.contextmanager
 def elsewhere(scene):
-    """Events of ports that there are not."""
-    for num in (0, 2, 3, 255):
-        for name in EVENTS:
-            if name != "sm_change":     # the core's own look-up is not checked
-                for where in scene.ports():
-                    where.event(name, 20, num)
+    """
+    Events of the HCAs' other ports: only who is there asks the SA again.  (Those of
+    ports that there are not the core keeps to itself, see fabric_faults.test_events.)
+    """
+    before = {end: queries(end) for end in (*scene.pair, *scene.second)}
+    for name in EVENTS:
+        for end in scene.second:
+            end.port.event(name, 20)
+    for src, dst in (tuple(scene.second), tuple(scene.second)[::-1]):
+        wait_until(lambda s=src, d=dst: ping(s.ns, d.v4, limit=0.3) and
+                   queries(s) > before[s], 10, f"a query of {src}")
+    # Else there would be one for each partition in which a flow goes to the peer.
+    for end in scene.pair:
+        ksft_le(queries(end) - before[end], len(OURS) - 1, f"queries of {end}")
     yield
 
 
@@ -532,7 +603,7 @@ def other_lids(scene):
 @contextlib.contextmanager
 def no_pkey(scene):
     """The child's P_Key is taken away, and given back at another place."""
-    where = scene.pair.b.port
+    where, pair = scene.pair.b.port, scene.links["child"]
     keys = {index: key for index in range(BOOT_PARTITIONS + 2)
             if (key := where.pkey(index))}
     index = next(i for i, key in keys.items() if key & 0x7fff == 1)
@@ -545,48 +616,86 @@ def no_pkey(scene):
     with undone():
         defer(back)
         where.set("set_pkey", f"{index} 0")
+        pair.b.wait_no_carrier()
         yield
         where.set("set_pkey", f"{free} {key:#x}")
+        begin = now()
+        wait_until(pair.b.carrier, RESUME, f"carrier of {pair.b}", patient=False)
+        wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=0.3), RESUME,
+                   f"a reply of {pair.b}", patient=False)
+        ksft_le(now() - begin, slow(RESUME), "seconds until it is back")
+
+
+def path_of(end, peer):
+    """What the driver knows of the path from an end to another one."""
+    return next((found for found in known(end, "neigh-get")
+                 if bytes.fromhex(found["lladdr"].replace(":", ""))[1:] ==
+                 peer.address()[1:]), {})
+
+
+def group_of(end, _peer):
+    """What it knows of the broadcast group."""
+    return next((found for found in known(end, "group-get")
+                 if found.get("broadcast")), {})
 
 
 @contextlib.contextmanager
-def answers(scene, **fields):
-    """The SA's answers have these in them, when all ask; then they are right again."""
+def answers(scene, seen, **fields):
+    """
+    The SA's answers have these in them, when all ask; then they are right again.
+    @seen: what the driver makes of it, as a list of (path_of or group_of, function)
+    """
+    a, b = scene.pair
     with undone():
         for where in scene.ports():
             says(where, **fields)
             where.event("client_reregister")
+        for end, peer in ((a, b), (b, a)):
+            for what, right in seen:
+                wait_until(lambda e=end, p=peer, w=what, r=right: r(w(e, p)), 10,
+                           f"{what.__name__} {end} as the SA says")
         yield
     for where in scene.ports():
         ksft_eq(where.get("sa_patch"), "")
         where.event("client_reregister")
 
 
+def has(**wanted):
+    """It has these attributes; names are written with "_"."""
+    wanted = {name.replace("_", "-"): value for name, value in wanted.items()}
+    return lambda found: {name: found.get(name) for name in wanted} == wanted
+
+
 def odd_paths(scene):
     """Paths by another SL, slow, short, old, to another subnet's hops: all legal."""
-    return answers(scene, path_sl=9, path_mtu=0x81, path_rate=0x82, path_life=0xbf,
-                   path_hops=64)
+    seen = [(path_of, has(sl=9, path_mtu=256, rate=2500, hop_limit=64))]
+    return answers(scene, seen, path_sl=9, path_mtu=0x81, path_rate=0x82,
+                   path_life=0xbf, path_hops=64)
 
 
 def wrong_paths(scene):
     """Paths that lead nowhere."""
-    return answers(scene, path_dlid=0x2fff)
+    return answers(scene, [(path_of, has(dlid=0x2fff))], path_dlid=0x2fff)
 
 
 def odd_groups(scene):
     """Groups of another MTU, rate, SL and class."""
-    return answers(scene, group_mtu=0x83, group_rate=0x82, group_sl=0x90,
+    return answers(scene, [(group_of, has(mtu=1024, rate=2500, sl=9))],
+                   group_mtu=0x83, group_rate=0x82, group_sl=0x90,
                    group_tclass=0x20, group_life=0x9f)
 
 
 def wrong_groups(scene):
     """Groups with another Q_Key, and with a LID that is no group's."""
-    return answers(scene, group_qkey=0x00001234, group_mlid=0xc7f0)
+    return answers(scene, [(group_of, has(mlid=0xc7f0))], group_qkey=0x00001234,
+                   group_mlid=0xc7f0)
 
 
 def refusal(scene):
     """The SA refuses all that it is asked."""
-    return answers(scene, status=0x0300, group_status=0x0200)
+    return answers(scene, [(path_of, lambda found: found.get("path-failures")),
+                           (group_of, lambda found: found.get("failures"))],
+                   status=0x0300, group_status=0x0200)
 
 
 # ---- links and packets -------------------------------------------------------
@@ -594,14 +703,14 @@ def refusal(scene):
 
 @contextlib.contextmanager
 def flapping(scene):
-    """A link goes down and up ten times a second."""
+    """A link goes down and up some ten times a second."""
     where, over, times = scene.pair.b.port, threading.Event(), []
 
     def flap():
         while not over.is_set():
             for up in (False, True):
                 where.link(up)
-                over.wait(0.05)
+                over.wait(0.045)
             times.append(now())
 
     thread = threading.Thread(target=flap, daemon=True)
@@ -613,25 +722,51 @@ def flapping(scene):
         yield
     rate = (len(times) - 1) / (times[-1] - times[0])
     ksft_pr(f"{len(times)} times, {rate:.1f} per second")
-    ksft_ge(rate, 10 / slow(1), "flaps per second")
+    ksft_ge(rate, 8 / slow(1), "flaps per second")
     # How long the SM takes is not the driver's affair.
     where.wait_active()
+
+
+# What shows that a fault of packets has happened
+PACKETS = {"loss_ppm": "drop_fault", "dup_ppm": "duplicated", "reorder_ppm": "reordered"}
+BROADCASTS = 600
+
+
+def broadcast(src, dst, lossless):
+    """Broadcasts, which are datagrams in connected mode, too; all come, or many."""
+    where = src.v4.rsplit(".", 1)[0] + ".255"
+    with UdpSink(dst.ns) as sink, \
+            src.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        ksft_eq(udp_send(sock, (where, sink.port), BROADCASTS, 200, gap=0.001),
+                BROADCASTS)
+        least = BROADCASTS if lossless else BROADCASTS // 4
+        wait_until(lambda: sink.drain() >= least, 5, f"{least} broadcasts of {src}")
+        ksft_eq(sink.bad, 0)
 
 
 def packets(knob, percent, stream=True):
     """
     A fault that concerns so many of the packets at both hosts; with @stream TCP gets
-    all of it right meanwhile.
+    all of it right meanwhile.  Connections know neither copies nor another order: in
+    connected mode it is broadcasts, ARP and the like that have those.
     """
     @contextlib.contextmanager
     def act(scene):
+        pair, name = scene.pair, PACKETS[knob]
+        before = {where: where.counter(name) for where in scene.ports()}
         with undone():
             for where in scene.ports():
                 where.fault(knob, 10000 * percent)
+            for src, dst in ((pair.a, pair.b), (pair.b, pair.a)):
+                broadcast(src, dst, knob != "loss_ppm")
             if stream:
-                tcp_transfer(scene.pair.a, scene.pair.b, 1 << 19)
+                tcp_transfer(pair.a, pair.b, 1 << 19)
                 tcp_transfer(scene.links["child"].b, scene.links["child"].a, 1 << 18)
             yield
+            for where, old in before.items():
+                wait_until(lambda w=where, o=old: w.counter(name) > o, 10,
+                           f"{name} at {where}")
     return act
 
 
@@ -705,9 +840,10 @@ def sound(scene, name):
     wait_until(scene.sound, 10, f"all of the scene after {name}")
     tcp_transfer(scene.pair.a, scene.pair.b, 1 << 18)
     tcp_transfer(scene.links["child"].b, scene.links["child"].a, 1 << 18)
-    for where in scene.ports():
-        where.no_mistakes()
-        ksft_eq(where.get("armed"), "0", f"a fault left at {where}")
+    for end in (*scene.pair, *scene.second):
+        end.port.no_mistakes()
+        ksft_eq((end.port.faults(), end.port.get("sa_patch"), end.port.get("armed")),
+                ({}, "", "0"), f"faults left at {end.port}")
 
 
 def all_right(mode):
@@ -718,7 +854,8 @@ def all_right(mode):
     scene = scene_of(mode)
     hcas = [end.port.hca for end in scene.pair]
     leave()
-    for hca in hcas:
-        wait_until(lambda h=hca: len(h.data_qps("UD")) < COUNT, 20,
-                   f"QPs of children of {hca} gone")
-        ksft_eq(hca.data_qps("RC"), [], f"connections of {hca}")
+    for each in hcas:
+        wait_until(lambda h=each: len(h.data_qps("UD")) <= _qps[h.name], 20,
+                   f"QPs of children of {each} gone")
+        ksft_eq(len(each.data_qps("UD")), _qps[each.name], f"datagram QPs of {each}")
+        wait_until(lambda h=each: not h.data_qps("RC"), 20, f"no connections of {each}")
