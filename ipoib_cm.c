@@ -96,6 +96,17 @@ static void ipoib_conn_set_peer(struct ipoib_conn *conn,
 static int ipoib_conn_handler(struct ib_cm_id *id,
 			      const struct ib_cm_event *event);
 
+/*
+ * Paths of Omni-Path may have a larger MTU than hfi1 reports of the port: that is
+ * the largest one of InfiniBand.
+ */
+static u8 ipoib_conn_mtu(const struct ipoib_port *port, u8 path)
+{
+	if (rdma_core_cap_opa_port(port->ca, port->num))
+		return path;
+	return ipoib_path_mtu(path, READ_ONCE(port->active_mtu));
+}
+
 static int ipoib_conn_send_req(struct ipoib_conn *conn)
 {
 	struct ipoib_dev *dev = conn->qp.dev;
@@ -127,7 +138,7 @@ static int ipoib_conn_send_req(struct ipoib_conn *conn)
 		return ret;
 	rec.packet_life_time = min_t(u8, rec.packet_life_time,
 				     IPOIB_CM_LIFETIME);
-	rec.mtu = ipoib_path_mtu(rec.mtu, READ_ONCE(dev->port->active_mtu));
+	rec.mtu = ipoib_conn_mtu(dev->port, rec.mtu);
 	return ib_send_cm_req(conn->id, &req);
 }
 
