@@ -388,21 +388,25 @@ static struct ipoib_ah *ipoib_mcast_make_ah(struct ipoib_mcast *group)
 
 /*
  * The MTU that the broadcast group announces, but no more than the port has: an
- * HCA stops its send queue at a datagram that is longer.
+ * HCA stops its send queue at a datagram that is longer.  If the port can't be
+ * read, it has what it had; before that, the group has to be joined again.
  */
 static int ipoib_mcast_link_mtu(struct ipoib_dev *dev,
 				const struct ib_sa_mcmember_rec *rec)
 {
+	struct ipoib_port *port = dev->port;
 	int mtu = ipoib_ud_mtu(rec->mtu);
 	struct ib_port_attr attr;
-	int most = -EINVAL;
+	int most, active;
 
 	if (mtu < 0)
 		return mtu;
-	if (ipoib_port_active(dev->port, &attr) > 0) {
-		WRITE_ONCE(dev->port->active_mtu, attr.active_mtu);
-		most = ipoib_ud_mtu(attr.active_mtu);
-	}
+	active = ipoib_port_active(port, &attr);
+	if (active > 0)
+		WRITE_ONCE(port->active_mtu, attr.active_mtu);
+	else if (!READ_ONCE(port->active_mtu))
+		return active ?: -ENETDOWN;
+	most = ipoib_ud_mtu(READ_ONCE(port->active_mtu));
 	return min3(mtu, most < 0 ? mtu : most, (int)dev->ud_mtu);
 }
 
