@@ -37,7 +37,7 @@ obj-$(CONFIG_INFINIBAND_IPOIB) += ib_ipoib.o
 ib_ipoib-y := ipoib_main.o ipoib_netdev.o ipoib_settings.o ipoib_dev.o \
 	      ipoib_port.o ipoib_ib.o ipoib_ud.o ipoib_tso.o ipoib_cq.o \
 	      ipoib_rx.o ipoib_tx.o ipoib_poll.o ipoib_channel.o ipoib_ah.o \
-	      ipoib_attach.o ipoib_lost.o \
+	      ipoib_attach.o ipoib_lost.o ipoib_probe.o \
 	      ipoib_source.o ipoib_path.o ipoib_neigh.o ipoib_drain.o \
 	      ipoib_group.o ipoib_multicast.o ipoib_vlan.o ipoib_netlink.o \
 	      ipoib_pmtu.o ipoib_skb.o ipoib_sysfs.o ipoib_ethtool.o \

@@ -34,6 +34,7 @@
 #include "ipoib_multicast.h"
 #include "ipoib_multicast_internal.h"
 #include "ipoib_port.h"
+#include "ipoib_probe.h"
 #include "ipoib_proto.h"
 #include "ipoib_rules.h"
 #include "ipoib_skb.h"
@@ -169,6 +170,8 @@ static void ipoib_mcast_backoff(struct ipoib_mcast *group, int error,
 	group->unusable = unusable;
 	if (ipoib_mcast_is_broadcast(group))
 		ipoib_dev_event(group->dev, IPOIB_EV_CAUSE);
+	if (error == -ETIMEDOUT)
+		ipoib_probe_unanswered(group->dev->port);
 	delay = ipoib_mcast_delay(group->failures,
 				  ipoib_mcast_is_broadcast(group));
 	group->failures++;

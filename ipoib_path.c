@@ -25,6 +25,7 @@
 #include "ipoib_path.h"
 #include "ipoib_path_internal.h"
 #include "ipoib_port.h"
+#include "ipoib_probe.h"
 #include "ipoib_rules.h"
 #include "ipoib_skb.h"
 #include "ipoib_trace.h"
@@ -283,6 +284,8 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	unsigned long delay;
 
 	paths->stat.failures++;
+	if (status == -ETIMEDOUT)
+		ipoib_probe_start(paths);
 	delay = ipoib_path_delay(path->failures);
 	path->failures++;
 	path->retry = jiffies + ipoib_delay_spread(delay, get_random_u32());
@@ -372,15 +375,6 @@ static bool ipoib_path_put_off(struct ipoib_path *path)
 	}
 	spin_unlock_bh(&paths->lock);
 	return again;
-}
-
-/* Drop a reference; the last one frees the memory. */
-static void ipoib_paths_put(struct ipoib_paths *paths)
-{
-	if (!refcount_dec_and_test(&paths->ref))
-		return;
-	rhashtable_destroy(&paths->table);
-	kfree(paths);
 }
 
 static void ipoib_path_answer(int status, struct sa_path_rec *rec,
@@ -629,7 +623,7 @@ void ipoib_path_heard_from(struct ipoib_path *path, u16 slid)
 }
 
 /* End all back-offs at once, in bounded steps. */
-static void ipoib_path_hurry(struct ipoib_paths *paths)
+static void ipoib_path_hurry_all(struct ipoib_paths *paths)
 {
 	struct ipoib_path *path;
 	u32 left = paths->retries;
@@ -662,7 +656,23 @@ void ipoib_paths_revalidate(struct ipoib_port *port)
 	spin_lock_bh(&paths->lock);
 	WRITE_ONCE(paths->gen, paths->gen + 1);
 	paths->unsent = 0;
-	ipoib_path_hurry(paths);
+	ipoib_path_hurry_all(paths);
+	spin_unlock_bh(&paths->lock);
+}
+
+/**
+ * ipoib_paths_hurry - the SA answers again: repeat queries that failed
+ * @port: port
+ *
+ * Context: process.
+ */
+void ipoib_paths_hurry(struct ipoib_port *port)
+{
+	struct ipoib_paths *paths = port->paths;
+
+	spin_lock_bh(&paths->lock);
+	paths->unsent = 0;
+	ipoib_path_hurry_all(paths);
 	spin_unlock_bh(&paths->lock);
 }
 
@@ -697,6 +707,7 @@ int ipoib_paths_create(struct ipoib_port *port)
 	INIT_LIST_HEAD(&paths->asked);
 	paths->retry = RB_ROOT_CACHED;
 	INIT_DELAYED_WORK(&paths->work, ipoib_path_work);
+	ipoib_probe_init(paths);
 	ret = rhashtable_init(&paths->table, &ipoib_path_params);
 	if (ret) {
 		kfree(paths);

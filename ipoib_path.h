@@ -30,6 +30,7 @@ struct ipoib_path_stats {
 int ipoib_paths_create(struct ipoib_port *port);
 void ipoib_paths_destroy(struct ipoib_port *port);
 void ipoib_paths_revalidate(struct ipoib_port *port);
+void ipoib_paths_hurry(struct ipoib_port *port);
 void ipoib_paths_get_stats(const struct ipoib_port *port,
 			   struct ipoib_path_stats *stats);
 void ipoib_path_show(struct seq_file *m, const struct ipoib_dev *dev);

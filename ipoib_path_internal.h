@@ -11,6 +11,7 @@
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
 #include <linux/skbuff.h>
+#include <linux/slab.h>
 #include <rdma/ib_sa.h>
 
 #include "ipoib_ah.h"
@@ -172,6 +173,14 @@ struct ipoib_path {
  * @pause: jiffies until which no more are sent after such a query
  * @heard: LIDs that addresses were heard from, see ipoib_path_hear()
  * @work: sends queries
+ * @probe: asks whether the SA answers while @probing, see ipoib_probe.c
+ * @probing: a request was not answered
+ * @probe_sent: a probe is in flight
+ * @probe_query: that
+ * @probe_id: its id
+ * @missed: probes in a row that were not answered
+ * @hurried: jiffies when all requests were last repeated for a probe
+ * @quiet: the port goes away: no probes, no events of the port
  * @stat: counters
  * @answer_lock: mutex; the SA's answers are handled one at a time
  * @dying: the port goes away: no new queries, no new address handles
@@ -202,9 +211,26 @@ struct ipoib_paths {
 	u32 heard[IPOIB_PATH_HEARD];
 	struct delayed_work work;
 	struct ipoib_path_stats stat;
+	struct delayed_work probe;
+	bool probing;
+	bool probe_sent;
+	struct ib_sa_query *probe_query;
+	int probe_id;
+	u32 missed;
+	unsigned long hurried;
+	bool quiet;
 	struct mutex answer_lock;	/* dying, creation of handles */
 	bool dying;
 };
+
+/* Drop a reference; the last one frees the memory. */
+static inline void ipoib_paths_put(struct ipoib_paths *paths)
+{
+	if (!refcount_dec_and_test(&paths->ref))
+		return;
+	rhashtable_destroy(&paths->table);
+	kfree(paths);
+}
 
 /* ipoib_source.c */
 void ipoib_source_init(struct ipoib_path_source *source, u16 lid);

@@ -24,6 +24,7 @@
 #include "ipoib_lost.h"
 #include "ipoib_path.h"
 #include "ipoib_port.h"
+#include "ipoib_probe.h"
 #include "ipoib_rules.h"
 #include "ipoib_trace.h"
 
@@ -89,6 +90,11 @@ static void ipoib_port_event_work(struct work_struct *work)
 
 	if (bits & (BIT(IPOIB_EV_REVALIDATE) | BIT(IPOIB_EV_REJOIN)))
 		ipoib_paths_revalidate(port);
+	else if (bits & BIT(IPOIB_EV_ANSWERED))
+		ipoib_paths_hurry(port);
+	/* Interfaces join what they have not joined, in either case. */
+	if (__test_and_clear_bit(IPOIB_EV_ANSWERED, &bits))
+		bits |= BIT(IPOIB_EV_REVALIDATE);
 	ipoib_port_raise(port, bits);
 }
 
@@ -297,6 +303,7 @@ err_free:
 void ipoib_port_silence(struct ipoib_port *port)
 {
 	ib_unregister_event_handler(&port->handler);
+	ipoib_probe_stop(port);
 	cancel_work_sync(&port->event_work);
 }
 

@@ -422,6 +422,29 @@ unsigned long ipoib_unsent_delay(u32 unsent)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_unsent_delay);
 
 /**
+ * ipoib_probe_judge - what follows a probe of the SA
+ * @now: jiffies
+ * @answered: it was answered
+ * @missed: probes in a row that were not
+ * @hurried: jiffies when everything was last repeated for a probe
+ *
+ * Without a probe that was not answered back-offs are short.  An SA that has
+ * more to do than it can, and answers now and then, is not to get much more: what
+ * failed is repeated no more often for probes than it is without them.
+ */
+enum ipoib_probe_next ipoib_probe_judge(unsigned long now, bool answered,
+					u32 missed, unsigned long hurried)
+{
+	bool soon = !time_before(now, hurried) &&
+		    time_before(now, hurried + IPOIB_BACKOFF_MAX);
+
+	if (answered && !missed)
+		return IPOIB_PROBE_END;
+	return answered && !soon ? IPOIB_PROBE_HURRY : IPOIB_PROBE_AGAIN;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_probe_judge);
+
+/**
  * ipoib_delay_spread - keep a thousand hosts from retrying in step
  * @delay: delay
  * @random: any number

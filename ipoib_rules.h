@@ -29,6 +29,7 @@
  * @IPOIB_EV_START: retry what failed while bringing the interface up
  * @IPOIB_EV_LINK: the broadcast group was joined: MTU, address, carrier
  * @IPOIB_EV_CAUSE: the interface may be down for another reason than before
+ * @IPOIB_EV_ANSWERED: of a port: its SA answers again: repeat what was not answered
  */
 enum ipoib_event {
 	IPOIB_EV_REVALIDATE,
@@ -40,6 +41,7 @@ enum ipoib_event {
 	IPOIB_EV_START,
 	IPOIB_EV_LINK,
 	IPOIB_EV_CAUSE,
+	IPOIB_EV_ANSWERED,
 };
 
 unsigned long ipoib_event_classify(enum ib_event_type event, u32 num, u32 own);
@@ -219,6 +221,21 @@ unsigned long ipoib_delay_spread(unsigned long delay, u32 random);
 #define IPOIB_UNSENT_MAX	20
 
 unsigned long ipoib_unsent_delay(u32 unsent);
+
+/**
+ * enum ipoib_probe_next - what follows a probe of the SA
+ * @IPOIB_PROBE_END: nothing, the SA answers
+ * @IPOIB_PROBE_HURRY: it answers again: everything that failed is repeated
+ * @IPOIB_PROBE_AGAIN: another probe
+ */
+enum ipoib_probe_next {
+	IPOIB_PROBE_END,
+	IPOIB_PROBE_HURRY,
+	IPOIB_PROBE_AGAIN,
+};
+
+enum ipoib_probe_next ipoib_probe_judge(unsigned long now, bool answered,
+					u32 missed, unsigned long hurried);
 
 /* True if the SA may be queried again @now, after a query at @asked. */
 static inline bool ipoib_path_may_ask(unsigned long now, unsigned long asked)

@@ -1884,6 +1884,32 @@ static void test_mcast_delay_broadcast(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ipoib_mcast_delay(U32_MAX, true), 16 * HZ);
 }
 
+static void test_probe(struct kunit *test)
+{
+	const unsigned long at = ULONG_MAX - HZ;
+	u32 n;
+
+	for (n = 1; n < 5; n++) {
+		KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, false, n, at),
+				IPOIB_PROBE_AGAIN);
+		KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, false, n, at - 20 * HZ),
+				IPOIB_PROBE_AGAIN);
+		KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, true, n, at - 20 * HZ),
+				IPOIB_PROBE_HURRY);
+		/* Not yet, over the end of jiffies */
+		KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, true, n, at),
+				IPOIB_PROBE_AGAIN);
+		KUNIT_EXPECT_EQ(test,
+				ipoib_probe_judge(at + 16 * HZ - 1, true, n, at),
+				IPOIB_PROBE_AGAIN);
+		KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at + 16 * HZ, true, n, at),
+				IPOIB_PROBE_HURRY);
+	}
+	KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, true, 0, at), IPOIB_PROBE_END);
+	KUNIT_EXPECT_EQ(test, ipoib_probe_judge(at, true, 0, at - 20 * HZ),
+			IPOIB_PROBE_END);
+}
+
 static void test_link_delay(struct kunit *test)
 {
 	const unsigned long at = ULONG_MAX - HZ / 4;
@@ -2626,6 +2652,7 @@ static struct kunit_case ipoib_rules_cases[] = {
 	KUNIT_CASE(test_path_delay),
 	KUNIT_CASE(test_mcast_delay),
 	KUNIT_CASE(test_mcast_delay_broadcast),
+	KUNIT_CASE(test_probe),
 	KUNIT_CASE(test_link_delay),
 	KUNIT_CASE(test_link_may_wait),
 	KUNIT_CASE(test_dev_delay),

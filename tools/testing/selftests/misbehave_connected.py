@@ -4,7 +4,7 @@
 from lib import define, ksft_eq, timeout
 from lib.misbehave import FAULTS, all_right, suffer
 
-BOOT = {"ipoib": "ours", "hcas": 5, "ports": 2, "seconds": 480, "partitions":
+BOOT = {"ipoib": "ours", "hcas": 5, "ports": 2, "seconds": 560, "partitions":
         "Default=0x7fff, ipoib : ALL=full;\n"
         "p1=0x0001, ipoib : ALL=full;\n"
         "p2=0x0002, ipoib : ALL=full;\n"
@@ -51,6 +51,8 @@ CASES = {
     "test_slow_verbs": "slow_verbs",
     # The SA is silent.
     "test_mute": "mute",
+    # It is silent for a minute, and nothing says that it is back.
+    "test_silence": "silence",
     # The SA answers when nobody waits any more.
     "test_tardy": "tardy",
     # Every third MAD is lost.

@@ -30,8 +30,9 @@ from .ksft import (defer, expect_report, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksf
                    undone)
 from .rtnl import IFLA_GROUP, Rtnl, attr
 from .sa import says
-from .traffic import UdpSink, neigh_flush, ping, tcp_transfer, udp_send
-from .utils import cmd, hold, now, slow, wait_until
+from .traffic import (UdpSink, mcast_receiver, mcast_sender, neigh_flush, ping,
+                      tcp_transfer, udp_send)
+from .utils import cmd, hold, ip, now, slow, wait_until
 
 BOOT_PARTITIONS = 8
 COUNT = 100
@@ -523,34 +524,80 @@ def slow_verbs(scene):
 
 
 @contextlib.contextmanager
-def newcomer(scene, knob, value):
+def newcomer(scene, knob, value, more=lambda _scene: {}):
     """
     A fault of the SA's, for all that is asked again, and for two more interfaces,
     which come up meanwhile, and reach each other within the time for flows after it.
+    @more: called during the fault; returns what else has to become true in that time
     """
     pair = scene.children(scene.NEW)
     for talk, child in zip(scene.talks, pair):
         talk.down(child.ifname)
-    with undone():
-        for where in scene.ports():
-            where.fault(knob, value)
-        for child in pair:
-            child.up()
-        for where in scene.ports():
-            where.event("client_reregister")
-        yield
+    faults = [where.fault(knob, value) for where in scene.ports()]
+    for child in pair:
+        child.up()
+    for where in scene.ports():
+        where.event("client_reregister")
+    goals = more(scene)
+    yield
+    for fault in faults:
+        fault.exec()
     begin = now()
     for child in pair:
         wait_until(child.carrier, RESUME, f"carrier of {child}", patient=False)
     wait_until(lambda: ping(pair.a.ns, pair.b.v4, limit=0.3), RESUME,
                f"a reply of {pair.b}", patient=False)
     ksft_pr(f"the new ones are up after {now() - begin:.1f} s")
-    ksft_le(now() - begin, slow(RESUME), "seconds until the new ones are up")
+    for what, check in goals.items():
+        wait_until(check, RESUME, what, patient=False)
+        ksft_pr(f"{what} after {now() - begin:.1f} s")
+    ksft_le(now() - begin, slow(RESUME), "seconds until all goes on")
 
 
 def mute(scene):
     """The SA is silent."""
     return newcomer(scene, "sa_drop", 1)
+
+
+def stranger(scene):
+    """
+    Until the end of the case a keeps sending to a host of which it has not heard, and
+    to a group to which nobody belonged: the SA has to be asked for both.
+    """
+    a, b = scene.pair
+    where = a.v4.rsplit(".", 1)[0] + ".77"
+    # Nobody sends to that port.
+    gid = bytes.fromhex(hca(3).port(2).gid().replace(":", ""))
+    lladdr = (bytes([0, 0, 0, 77]) + gid).hex(":")
+    ip(["neigh", "replace", where, "lladdr", lladdr, "nud", "permanent", "dev",
+        a.ifname], ns=a.ns)
+    defer(ip, ["neigh", "del", where, "dev", a.ifname], ns=a.ns, fail=False)
+    group, over = "239.77.0.1", threading.Event()
+    sink, sock = mcast_receiver(b, group), mcast_sender(a, group)
+
+    def send():
+        while not over.wait(0.2):
+            for target in ((where, 9), (group, sink.port)):
+                udp_send(sock, target, 1, 100)
+
+    def path():
+        return any(each["path-status"] == "valid" for each in known(a, "neigh-get")
+                   if each["lladdr"] == lladdr)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    # In the opposite order
+    for func in (sink.close, sock.close, thread.join, over.set):
+        defer(func)
+    wait_until(lambda: any(each["lladdr"] == lladdr for each in known(a, "neigh-get")),
+               5, "a neighbour without a path")
+    ksft_eq((path(), sink.drain()), (False, 0), "while the SA is silent")
+    return {"a path to a stranger": path, "a new group": sink.drain}
+
+
+def silence(scene):
+    """The SA is silent for so long that nobody asks often, and comes back quietly."""
+    return newcomer(scene, "sa_drop", 1, stranger)
 
 
 def tardy(scene):
@@ -794,6 +841,7 @@ FAULTS = {
     "untimely": Fault(untimely, 1, OURS),
     "slow_verbs": Fault(slow_verbs, 0, NOBODY, SLOW_VERBS * SLOW_MS / 1000),
     "mute": Fault(mute, 8, NOBODY),
+    "silence": Fault(silence, 60, NOBODY),
     "tardy": Fault(tardy, 5, NOBODY),
     "lossy_mads": Fault(lossy_mads, 5, NOBODY),
     "failover": Fault(failover, 1, NOBODY),
