@@ -30,6 +30,7 @@
 #include "ipoib_cm.h"
 #include "ipoib_cm_internal.h"
 #include "ipoib_debug.h"
+#include "ipoib_lost.h"
 #include "ipoib_neigh.h"
 #include "ipoib_pmtu.h"
 #include "ipoib_port.h"
@@ -199,6 +200,9 @@ static struct ipoib_conn *ipoib_link_connect(struct ipoib_link *link)
 		ipoib_link_move(link, IPOIB_LINK_CONNECTING);
 	} else {
 		dev->cm->stats.open_failures++;
+		/* A QP might be lost, too: be content with datagrams. */
+		if (ipoib_lost_many(dev->port))
+			link->refused = IPOIB_LINK_REFUSED;
 		ipoib_link_failed(link);
 		ipoib_link_take_waiting(link, &waiting);
 	}
