@@ -67,7 +67,7 @@ def stays_down(child, begin):
 
 
 @timeout(120)
-def test_child():
+def test_child_waits():
     """A child that can't be opened with its parent is opened when it can be."""
     end, child = fresh_child()
     with no_buffers(end):

@@ -71,7 +71,7 @@ def connections_stay(pair):
 
 
 @timeout(120)
-def test_connection():
+def test_connection_srq():
     """QPs of connections that share their receives: the SRQ goes after the last."""
     pair = ends()
     where = pair.b.port.hca
