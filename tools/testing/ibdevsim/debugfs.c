@@ -332,19 +332,22 @@ static int event_type(const char *name)
 /* "name", "name times" or "name times port" */
 static int event_store(const struct ibds_knob *knob, char *text)
 {
-	u32 times = 1, port = knob->port->num;
-	char name[32], rest;
-	int type, n;
+	u32 number[] = { 1, knob->port->num };	/* times, port */
+	const char *name = strsep(&text, " ");
+	int type = event_type(name), i, err;
 
-	n = sscanf(text, "%31s %u %u %c", name, &times, &port, &rest);
-	if (n < 1 || n > 3)
-		return -EINVAL;
-	type = event_type(name);
 	if (type < 0)
 		return type;
-	if (times > IBDS_EVENTS_MAX)
+	for (i = 0; text && i < ARRAY_SIZE(number); i++) {
+		err = kstrtou32(strsep(&text, " "), 10, &number[i]);
+		if (err)
+			return err;
+	}
+	if (text)
+		return -EINVAL;
+	if (number[0] > IBDS_EVENTS_MAX)
 		return -ERANGE;
-	return ibds_port_event_raise(knob->dev, port, type, times);
+	return ibds_port_event_raise(knob->dev, number[1], type, number[0]);
 }
 
 #define IBDS_FAULT(field, kind) { \
