@@ -11,7 +11,7 @@ from lib.sa import path_record, says
 from lib.traffic import SO_RCVBUFFORCE, datagram, udp_send
 from lib.utils import hold, module_range, wait_until
 
-BOOT = {"ipoib": "stock", "hcas": 3, "seconds": 45}
+BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 45}
 
 
 def hosts():
