@@ -146,7 +146,8 @@ struct eipoib_dev {
 	u32 max_guests;
 	u8 asker[ETH_ALEN];
 
-	spinlock_t lock;	/* guests, peers, groups, leases */
+	/* Guests, peers, groups, leases; ethtool reads their numbers without. */
+	spinlock_t lock;
 	struct rhashtable guests;
 	struct list_head guest_list;
 	u32 num_guests;
@@ -202,11 +203,34 @@ static inline struct eipoib_dev *eipoib_priv(const struct net_device *ndev)
 	return netdev_priv(ndev);
 }
 
+/*
+ * The lower interface's addresses change under rtnl, and are read without it.  What
+ * was made of one that was just changing is made anew after the notifier, which
+ * comes then: announcements, memberships, what is known of peers.
+ */
+
 /* Is this the lower interface's own link-layer address, that of all guests? */
 static inline bool eipoib_lladdr_is_own(const struct eipoib_dev *dev,
 					const u8 *lladdr)
 {
-	return !memcmp(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
+	/* See above */
+	return !data_race(memcmp(lladdr, dev->lower->dev_addr,
+				 INFINIBAND_ALEN));
+}
+
+/* That address, in INFINIBAND_ALEN bytes */
+static inline void eipoib_lladdr_own(const struct eipoib_dev *dev, u8 *lladdr)
+{
+	/* See above */
+	data_race(memcpy(lladdr, dev->lower->dev_addr, INFINIBAND_ALEN));
+}
+
+/* That of all on the link; P_Key and scope of groups are in it. */
+static inline void eipoib_lladdr_broadcast(const struct eipoib_dev *dev,
+					   u8 *lladdr)
+{
+	/* See above */
+	data_race(memcpy(lladdr, dev->lower->broadcast, INFINIBAND_ALEN));
 }
 
 /*

@@ -98,9 +98,11 @@ void eipoib_arp_ask_fabric(struct eipoib_dev *dev, __be32 from, __be32 ip,
 	struct eipoib_arp arp = {
 		.op = ARPOP_REQUEST, .sip = from, .tip = ip
 	};
+	u8 lladdr[INFINIBAND_ALEN];
 	struct sk_buff *skb;
 
-	skb = eipoib_arp_for_fabric(dev, &arp, dev->lower->broadcast);
+	eipoib_lladdr_broadcast(dev, lladdr);
+	skb = eipoib_arp_for_fabric(dev, &arp, lladdr);
 	if (skb)
 		__skb_queue_tail(&batch->fabric, skb);
 }

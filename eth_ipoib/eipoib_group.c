@@ -101,7 +101,7 @@ static struct eipoib_group *eipoib_group_add(struct eipoib_dev *dev,
 	group->serial = ++dev->serial;
 	list_add_tail(&group->list, &dev->group_list);
 	hlist_add_head(&group->node, eipoib_group_head(dev, ip));
-	dev->num_groups++;
+	WRITE_ONCE(dev->num_groups, dev->num_groups + 1);
 	return group;
 }
 
@@ -204,17 +204,19 @@ static bool eipoib_group_may_send(struct eipoib_dev *dev,
 void eipoib_group_dest(struct eipoib_dev *dev, const struct in6_addr *ip,
 		       u64 source, u8 *lladdr)
 {
+	u8 broadcast[INFINIBAND_ALEN];
 	bool may;
 
 	spin_lock_bh(&dev->lock);
 	may = eipoib_group_may_send(dev, ip, source);
 	spin_unlock_bh(&dev->lock);
+	eipoib_lladdr_broadcast(dev, broadcast);
 	if (may) {
-		eipoib_group_lladdr(lladdr, ip, dev->lower->broadcast);
+		eipoib_group_lladdr(lladdr, ip, broadcast);
 		return;
 	}
 	eipoib_count(dev, EIPOIB_C_GROUPS_FULL);
-	memcpy(lladdr, dev->lower->broadcast, INFINIBAND_ALEN);
+	memcpy(lladdr, broadcast, INFINIBAND_ALEN);
 }
 
 /* ---- reports of guests --------------------------------------------------- */
@@ -488,8 +490,10 @@ static bool eipoib_group_differs(const struct eipoib_dev *dev,
 				 struct eipoib_change *change)
 {
 	bool wanted = eipoib_group_wanted(group) && !dev->away;
+	u8 broadcast[INFINIBAND_ALEN];
 
-	eipoib_group_lladdr(change->lladdr, &group->ip, dev->lower->broadcast);
+	eipoib_lladdr_broadcast(dev, broadcast);
+	eipoib_group_lladdr(change->lladdr, &group->ip, broadcast);
 	change->ip = group->ip;
 	change->join = !group->joined;
 	if (!group->joined)
@@ -505,7 +509,7 @@ static void eipoib_group_free(struct eipoib_dev *dev,
 {
 	list_del(&group->list);
 	hlist_del(&group->node);
-	dev->num_groups--;
+	WRITE_ONCE(dev->num_groups, dev->num_groups - 1);
 	kfree(group);
 }
 

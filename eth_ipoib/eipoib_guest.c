@@ -65,7 +65,7 @@ void eipoib_guest_remove(struct eipoib_dev *dev, struct eipoib_guest *guest)
 	rhashtable_remove_fast(&dev->guests, &guest->node,
 			       eipoib_guest_params);
 	list_del_rcu(&guest->list);
-	dev->num_guests--;
+	WRITE_ONCE(dev->num_guests, dev->num_guests - 1);
 	kfree_rcu(guest, rcu);
 }
 
@@ -152,7 +152,7 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 	}
 	guest->serial = ++dev->serial;
 	list_add_tail_rcu(&guest->list, &dev->guest_list);
-	dev->num_guests++;
+	WRITE_ONCE(dev->num_guests, dev->num_guests + 1);
 	trace_eipoib_guest(dev, ip, mac, EIPOIB_TRACE_NONE, guest->state);
 	return guest;
 }

@@ -289,15 +289,16 @@ static struct sk_buff *eipoib_nd_make(struct eipoib_dev *dev,
 static void eipoib_nd_queue_fabric(struct eipoib_dev *dev, struct eipoib_nd *nd,
 				   u8 option, struct eipoib_batch *batch)
 {
-	u8 lladdr[INFINIBAND_ALEN];
+	u8 broadcast[INFINIBAND_ALEN], lladdr[INFINIBAND_ALEN];
 	struct sk_buff *skb;
 
-	memcpy(nd->lladdr, dev->lower->dev_addr, INFINIBAND_ALEN);
+	eipoib_lladdr_own(dev, nd->lladdr);
 	skb = eipoib_nd_make(dev, nd, option, INFINIBAND_ALEN);
 	if (!skb)
 		return;
 	eipoib_count(dev, EIPOIB_C_TX_ARP);
-	eipoib_group_lladdr(lladdr, &nd->dst, dev->lower->broadcast);
+	eipoib_lladdr_broadcast(dev, broadcast);
+	eipoib_group_lladdr(lladdr, &nd->dst, broadcast);
 	if (eipoib_header(dev, skb, htons(ETH_P_IPV6), lladdr))
 		__skb_queue_tail(&batch->fabric, skb);
 }

@@ -111,7 +111,7 @@ static void eipoib_peer_remove(struct eipoib_dev *dev, struct eipoib_peer *peer)
 	list_del(&peer->list);
 	list_del_rcu(&peer->order);
 	hlist_del_init_rcu(&peer->by_mac);
-	dev->num_peers--;
+	WRITE_ONCE(dev->num_peers, dev->num_peers - 1);
 	eipoib_wait_drop(dev, &peer->waiting, EIPOIB_C_UNRESOLVED);
 	kfree_rcu(peer, rcu);
 }
@@ -187,7 +187,7 @@ static struct eipoib_peer *eipoib_peer_add(struct eipoib_dev *dev,
 	peer->serial = ++dev->serial;
 	list_add_tail(&peer->list, &dev->peer_list);
 	list_add_tail_rcu(&peer->order, &dev->peer_order);
-	dev->num_peers++;
+	WRITE_ONCE(dev->num_peers, dev->num_peers + 1);
 	return peer;
 }
 
@@ -211,6 +211,16 @@ static void eipoib_peer_index(struct eipoib_dev *dev, struct eipoib_peer *peer)
 		hlist_add_tail_rcu(&peer->by_mac, head);
 }
 
+/* Move what waits.  A dump may read how much that is: not skb_queue_splice(). */
+static void eipoib_peer_hand_on(struct sk_buff_head *from,
+				struct sk_buff_head *to)
+{
+	struct sk_buff *skb;
+
+	while ((skb = __skb_dequeue(from)))
+		__skb_queue_tail(to, skb);
+}
+
 /*
  * Give an entry another link-layer address.  Readers copy it without a lock, so
  * the entry is replaced by another one.  If there is no memory for that, the next
@@ -223,16 +233,18 @@ static struct eipoib_peer *eipoib_peer_renew(struct eipoib_dev *dev,
 	struct eipoib_peer *peer;
 
 	lockdep_assert_held(&dev->lock);
-	peer = kmemdup(old, sizeof(*old), GFP_ATOMIC);
+	/* Packets go on to set @used, as the caller will. */
+	peer = data_race(kmemdup(old, sizeof(*old), GFP_ATOMIC));
 	if (!peer)
 		goto unknown;
 	memcpy(peer->lladdr, lladdr, INFINIBAND_ALEN);
+	/* Nobody sees this entry before rhashtable_replace_fast(). */
 	peer->known = true;
 	__skb_queue_head_init(&peer->waiting);
-	skb_queue_splice_init(&old->waiting, &peer->waiting);
+	eipoib_peer_hand_on(&old->waiting, &peer->waiting);
 	if (rhashtable_replace_fast(&dev->peers, &old->node, &peer->node,
 				    eipoib_peer_params)) {
-		skb_queue_splice_init(&peer->waiting, &old->waiting);
+		eipoib_peer_hand_on(&peer->waiting, &old->waiting);
 		kfree(peer);
 		goto unknown;
 	}
@@ -380,7 +392,7 @@ static struct eipoib_peer *eipoib_peer_put(struct eipoib_dev *dev,
 		return NULL;
 	if (!peer->known || memcmp(peer->lladdr, lladdr, INFINIBAND_ALEN))
 		peer = eipoib_peer_renew(dev, peer, lladdr);
-	peer->used = jiffies;
+	WRITE_ONCE(peer->used, jiffies);
 	return peer;
 }
 
@@ -497,7 +509,7 @@ void eipoib_peer_wait(struct eipoib_dev *dev, const struct in6_addr *ip,
 		known = true;
 	} else {
 		eipoib_wait_add(dev, &peer->waiting, skb, EIPOIB_C_UNRESOLVED);
-		peer->used = jiffies;
+		WRITE_ONCE(peer->used, jiffies);
 		if (!peer->tries) {
 			if (eipoib_is_v4(ip) == eipoib_is_v4(from))
 				peer->from = *from;
@@ -564,16 +576,17 @@ static bool eipoib_peer_fill(struct sk_buff *skb, const void *object)
 {
 	const struct eipoib_peer *peer = object;
 	unsigned long used = READ_ONCE(peer->used);
+	bool known = READ_ONCE(peer->known);
 	u8 mac[ETH_ALEN];
 
 	eipoib_mac_of(mac, &peer->ip);
 	return !eipoib_msg_put_ip(skb, EIPOIB_A_PEER_ADDRESS, &peer->ip) &&
-	       !(peer->known && nla_put(skb, EIPOIB_A_PEER_LLADDR,
-					INFINIBAND_ALEN, peer->lladdr)) &&
+	       !(known && nla_put(skb, EIPOIB_A_PEER_LLADDR, INFINIBAND_ALEN,
+				  peer->lladdr)) &&
 	       !nla_put(skb, EIPOIB_A_PEER_MAC, ETH_ALEN, mac) &&
 	       !nla_put_u32(skb, EIPOIB_A_PEER_STATUS,
-			    peer->known ? EIPOIB_PEER_STATUS_KNOWN :
-					  EIPOIB_PEER_STATUS_ASKED) &&
+			    known ? EIPOIB_PEER_STATUS_KNOWN :
+				    EIPOIB_PEER_STATUS_ASKED) &&
 	       !eipoib_msg_put_ms(skb, EIPOIB_A_PEER_IDLE, jiffies - used) &&
 	       !nla_put_u32(skb, EIPOIB_A_PEER_WAITING_PACKETS,
 			    skb_queue_len_lockless(&peer->waiting));

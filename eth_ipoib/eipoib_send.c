@@ -58,11 +58,13 @@ void eipoib_host_from(struct eipoib_dev *dev, const struct in6_addr *ip,
 		      struct in6_addr *from)
 {
 	struct in_device *in_dev;
+	u8 own[INFINIBAND_ALEN];
 	struct in_ifaddr *ifa;
 
 	if (!eipoib_is_v4(ip)) {
+		eipoib_lladdr_own(dev, own);
 		ipv6_addr_set(from, htonl(0xfe800000), 0, 0, 0);
-		memcpy(from->s6_addr + 8, dev->lower->dev_addr + 12, 8);
+		memcpy(from->s6_addr + 8, own + 12, 8);
 		from->s6_addr[8] |= 2;
 		return;
 	}
@@ -92,8 +94,10 @@ const struct net_device *eipoib_host_dev(struct eipoib_dev *dev,
 /* Is an interface of this host that station of the Ethernet? */
 static bool eipoib_is_station(const struct net_device *ndev, const u8 *mac)
 {
-	return ndev->type == ARPHRD_ETHER &&
-	       ether_addr_equal(ndev->dev_addr, mac);
+	if (ndev->type != ARPHRD_ETHER)
+		return false;
+	/* While its MAC changes it may be no station. */
+	return data_race(ether_addr_equal(ndev->dev_addr, mac));
 }
 
 /*
@@ -287,7 +291,8 @@ void eipoib_to_host(struct eipoib_dev *dev, struct sk_buff *skb, __be16 proto,
 	__be16 *encap;
 	u8 *header;
 
-	if (!(lower->flags & IFF_UP)) {
+	/* The stack drops what comes in while the interface is set down. */
+	if (!(data_race(lower->flags) & IFF_UP)) {
 		kfree_skb(skb);
 		return;
 	}

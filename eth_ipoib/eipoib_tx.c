@@ -160,9 +160,9 @@ static void eipoib_tx_ip(struct eipoib_from *f, const struct in6_addr *from,
 			eipoib_tx_flood(dev, f->skb, lladdr,
 					PACKET_MULTICAST);
 	} else if (is_broadcast_ether_addr(f->dst) && eipoib_is_v4(to)) {
-		if (!eipoib_tx_too_big(f, dev->lower->broadcast, to))
-			eipoib_tx_flood(dev, f->skb, dev->lower->broadcast,
-					PACKET_BROADCAST);
+		eipoib_lladdr_broadcast(dev, lladdr);
+		if (!eipoib_tx_too_big(f, lladdr, to))
+			eipoib_tx_flood(dev, f->skb, lladdr, PACKET_BROADCAST);
 	} else {
 		eipoib_drop(dev, f->skb, EIPOIB_C_UNKNOWN_MAC);
 	}
@@ -269,7 +269,7 @@ static void eipoib_tx_arp_to(struct eipoib_from *f,
 {
 	struct in6_addr to = eipoib_v4(arp->tip), hop;
 
-	memcpy(lladdr, f->dev->lower->broadcast, INFINIBAND_ALEN);
+	eipoib_lladdr_broadcast(f->dev, lladdr);
 	if (!is_multicast_ether_addr(f->dst) &&
 	    eipoib_mac_kind(f->dst) != EIPOIB_MAC_NOBODY &&
 	    eipoib_peer_of_mac(f->dev, f->dst, &to, &hop))
@@ -368,17 +368,17 @@ static bool eipoib_tx_nd_any(struct eipoib_from *f, const struct eipoib_nd *nd)
 static void eipoib_tx_nd(struct eipoib_from *f)
 {
 	struct eipoib_dev *dev = f->dev;
-	u8 lladdr[INFINIBAND_ALEN];
+	u8 own[INFINIBAND_ALEN], lladdr[INFINIBAND_ALEN];
 	struct in6_addr group;
 	struct eipoib_nd nd;
 	struct sk_buff *skb;
 
 	if (!eipoib_tx_nd_ok(f, &nd))
 		return;
+	eipoib_lladdr_own(dev, own);
 	/* Whom a router's redirect names has to be asked for its address. */
 	skb = eipoib_nd_translate(dev, f->skb, &nd, INFINIBAND_ALEN,
-				  nd.type == NDISC_REDIRECT ? NULL :
-				  dev->lower->dev_addr);
+				  nd.type == NDISC_REDIRECT ? NULL : own);
 	/* It counts for the port that the guest's message came by. */
 	if (skb)
 		skb->skb_iif = f->skb->skb_iif;

@@ -31,6 +31,8 @@ static inline __noreturn void unit_failed(const char *file, int line,
 #define __percpu
 #define BIT_ULL(n)		(1ULL << (n))
 #define READ_ONCE(x)		(x)
+#define WRITE_ONCE(x, v)	((x) = (v))
+#define data_race(expr)		(expr)
 #define WARN_ON_ONCE(x)		({ UNIT_CHECK(!(x)); false; })
 #define GFP_ATOMIC		0
 #define container_of(p, type, member) \
