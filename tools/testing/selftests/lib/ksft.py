@@ -125,6 +125,14 @@ def _short(thing, limit=300):
 # ---- clean-up ----------------------------------------------------------
 
 
+_case = {"failed": False}
+
+
+def case_failed():
+    """For what is deferred: has the case failed?"""
+    return _case["failed"]
+
+
 class _Deferred:
     def __init__(self, func, args, kwargs):
         self.func, self.args, self.kwargs = func, args, kwargs
@@ -327,6 +335,7 @@ def _run_one(func):
         verdict = "not ok"
     signal.alarm(int(limit))
     errors = []
+    _case["failed"] = verdict != "ok"
     try:
         errors = _flush_deferred()
     except CaseTimeout:

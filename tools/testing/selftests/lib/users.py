@@ -8,7 +8,7 @@ import re
 from common import ROOT as TREE
 from .fabric import port
 from .ipoib import End, iface_of
-from .ksft import Failed, defer, ksft_eq
+from .ksft import Failed, case_failed, defer, ksft_eq, ksft_pr
 from .netns import ROOT
 from .traffic import Stream
 from .utils import cmd, ip, slow, wait_until
@@ -67,10 +67,19 @@ def host():
 
 
 def service(name, limit=60):
-    """A service runs until the end of the case, by its own unit."""
+    """
+    A service runs until the end of the case, by its own unit.  If the case fails,
+    what the service wrote is printed.
+    """
+    def stop():
+        if case_failed():
+            ksft_pr(cmd(["journalctl", "-u", name, "-n", "30", "--no-pager",
+                         "-o", "short-monotonic"], fail=False,
+                        timeout=slow(30)).stdout)
+        cmd(["systemctl", "stop", name], fail=False, timeout=slow(limit))
+
     cmd(["systemctl", "start", name], timeout=slow(limit))
-    return defer(cmd, ["systemctl", "stop", name], fail=False,
-                 timeout=slow(limit))
+    return defer(stop)
 
 
 def link(name):
