@@ -13,6 +13,8 @@ KERNELS = {"debug": 3}
 DEBUG_RUNS = 6.2
 # What check takes TCG_SLOW for if nobody says: limits of cases are not tight.
 CHECK = 4
+# What a case may take if it does not say, with @timeout
+CASE = 60
 # How slow the machine may be before waits and cases of a test get longer
 WAITS, CASES = 2, 4
 # How many times longer limits are that only a failure reaches, on kernels slower
@@ -35,11 +37,11 @@ def waits():
     return max(1.0, emulation() / WAITS)
 
 
-def patience():
-    """Of what must not be reached, on top of that."""
-    return PATIENCE if emulation() > CHECK else 1
+def patience(slow=None):
+    """Of what must not be reached, on top of that; @slow is another TCG_SLOW."""
+    return PATIENCE if (slow or emulation()) > CHECK else 1
 
 
-def cases():
+def cases(slow=None):
     """Of what a case may take."""
-    return max(1.0, emulation() / CASES) * patience()
+    return max(1.0, (slow or emulation()) / CASES) * patience(slow)

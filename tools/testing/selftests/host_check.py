@@ -3,6 +3,7 @@
 
 import os
 import tempfile
+from unittest import mock
 
 from lib import ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
 from lib import groups, harness
@@ -312,6 +313,26 @@ def test_estimate():
             groups.BUILD_SECONDS + groups.TAKEN * 2 * one)
     ksft_eq(groups.estimate(jobs, "life"), groups.BUILD_SECONDS +
             groups.TAKEN * slowness.DEBUG_RUNS * 2 * one)
+
+
+def test_silence():
+    """A machine is ended after the longest that one of its cases may take there."""
+    with tempfile.TemporaryDirectory() as where:
+        write_text(where, "zz_one", GROUPED.replace("timeout(3)", "timeout(500)"))
+        file, = harness.find_files(where)
+    ksft_eq([file.limit_of(case) for case in ("test_x", "test_y")],
+            [slowness.CASE, 500])
+    # Of nobody's choice: as check sets it in machines
+    with mock.patch.dict(os.environ):
+        os.environ.pop("TCG_SLOW", None)
+        for kernel in ("6.12", "debug"):
+            there = slowness.cases(slowness.CHECK * slowness.kernel(kernel))
+            for case in ("test_x", "test_y"):
+                begin, other = harness.silence([(file, [case])], kernel)
+                ksft_le(60 * slowness.kernel(kernel), begin)
+                ksft_le(file.limit_of(case) * there + 60, other)
+        ksft_le(harness.silence([(file, ["test_x"])], "6.12")[1], 400)
+    ksft_eq(slowness.cases(slowness.CHECK), 1)
 
 
 def test_bad_boot():

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 
+import slowness
 from . import groups, kunit
 
 # What a test file may say in its BOOT dictionary, and what holds if not.
@@ -45,6 +46,12 @@ KNOWN_MARKS = {
 TEARDOWN = "teardown"
 TEARDOWN_SECONDS = 5
 BOOT_SECONDS = 15
+# A machine that has not run anything after so many seconds never will.
+BOOT_LIMIT = 300
+# One with which nothing is wrong says something so often, unless a case may take
+# longer: then the machine itself ends the case, and has this to do so.
+CASE_LIMIT = 360
+CASE_EXCESS = 60
 
 
 class TestFile:
@@ -63,6 +70,7 @@ class TestFile:
         self.groups = groups.of_file(self.name)
         self.own_groups = {}    # of cases that name theirs
         self.known = []         # (case, mark, reason): see KNOWN_MARKS
+        self.limits = {}        # of cases that state theirs, in seconds
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and \
                node.name.startswith("test_"):
@@ -96,6 +104,8 @@ class TestFile:
             if not isinstance(mark, ast.Call):
                 continue
             name = getattr(mark.func, "id", "")
+            if name == "timeout" and isinstance(mark.args[0], ast.Constant):
+                self.limits[node.name] = mark.args[0].value
             if name not in ("in_groups", *KNOWN_MARKS):
                 continue
             args = [ast.literal_eval(constants.get(getattr(arg, "id", ""), arg))
@@ -105,6 +115,13 @@ class TestFile:
                     args, f"{self.path}: {node.name}")
             else:
                 self.known.append((node.name, name, args[0]))
+
+    def limit_of(self, case):
+        """
+        Seconds that a case may take.  One whose limit is an expression says
+        something now and then.
+        """
+        return self.limits.get(case, slowness.CASE)
 
     def groups_of(self, case):
         """The groups that a case is in."""
@@ -169,6 +186,19 @@ def matches(pattern, file_name, case, in_groups=()):
         elif one in full:
             return True
     return False
+
+
+def silence(files, kernel):
+    """
+    Seconds after which a machine hangs that never said anything, and after which
+    one that did.  @files are (TestFile, [case, ...]), @kernel is what it boots.
+    """
+    slow = slowness.emulation() * slowness.kernel(kernel)
+    there = slowness.emulation(os.environ.get("TCG_SLOW") or slowness.CHECK) * \
+        slowness.kernel(kernel)
+    longest = max(file.limit_of(case) for file, cases in files for case in cases)
+    return (BOOT_LIMIT * slow, max(CASE_LIMIT * slow, (longest + CASE_EXCESS) *
+                                   slowness.cases(there)))
 
 
 class Job:

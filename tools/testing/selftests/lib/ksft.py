@@ -315,7 +315,7 @@ def _run_one(func):
     xfail = getattr(func, "ksft_xfail", None)
     if module_kind() != "stock":
         xfail = None
-    limit = getattr(func, "ksft_timeout", 60) * slowness.cases()
+    limit = getattr(func, "ksft_timeout", slowness.CASE) * slowness.cases()
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(int(limit))
     try:
