@@ -318,6 +318,7 @@ def _run_one(func):
     limit = getattr(func, "ksft_timeout", slowness.CASE) * slowness.cases()
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(int(limit))
+    _case["failed"] = False
     try:
         func()
         if xfail:

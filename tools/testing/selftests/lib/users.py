@@ -71,15 +71,18 @@ def service(name, limit=60):
     A service runs until the end of the case, by its own unit.  If the case fails,
     what the service wrote is printed.
     """
-    def stop():
+    def tell():
         if case_failed():
             ksft_pr(cmd(["journalctl", "-u", name, "-n", "30", "--no-pager",
                          "-o", "short-monotonic"], fail=False,
                         timeout=slow(30)).stdout)
-        cmd(["systemctl", "stop", name], fail=False, timeout=slow(limit))
 
     cmd(["systemctl", "start", name], timeout=slow(limit))
-    return defer(stop)
+    stop = defer(cmd, ["systemctl", "stop", name], fail=False,
+                 timeout=slow(limit))
+    # Before it; what goes wrong here does not leave the service running.
+    defer(tell)
+    return stop
 
 
 def link(name):
