@@ -194,8 +194,7 @@ def silence(files, kernel):
     one that did.  @files are (TestFile, [case, ...]), @kernel is what it boots.
     """
     slow = slowness.emulation() * slowness.kernel(kernel)
-    there = slowness.emulation(os.environ.get("TCG_SLOW") or slowness.CHECK) * \
-        slowness.kernel(kernel)
+    there = slowness.emulation(slowness.handed_on()) * slowness.kernel(kernel)
     longest = max(file.limit_of(case) for file, cases in files for case in cases)
     return (BOOT_LIMIT * slow, max(CASE_LIMIT * slow, (longest + CASE_EXCESS) *
                                    slowness.cases(there)))
