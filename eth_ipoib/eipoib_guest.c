@@ -46,8 +46,7 @@ static struct eipoib_guest *eipoib_guest_find(struct eipoib_dev *dev,
 }
 
 /* Nothing is done for an address any more. */
-static void eipoib_guest_rest(struct eipoib_dev *dev,
-			      struct eipoib_guest *guest)
+void eipoib_guest_rest(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	lockdep_assert_held(&dev->lock);
 	guest->announce = 0;
@@ -144,6 +143,7 @@ static struct eipoib_guest *eipoib_guest_add(struct eipoib_dev *dev,
 	guest->granted = jiffies - EIPOIB_GUEST_EARLY;
 	guest->silent = jiffies - EIPOIB_GUEST_EARLY;
 	guest->announced = jiffies - EIPOIB_GUEST_DEFEND;
+	guest->probed = jiffies - EIPOIB_GUEST_ANSWER - 1;
 	__skb_queue_head_init(&guest->waiting);
 	if (rhashtable_insert_fast(&dev->guests, &guest->node,
 				   eipoib_guest_params)) {
@@ -228,21 +228,6 @@ void eipoib_guest_keeps(struct eipoib_dev *dev, struct eipoib_guest *guest)
 	eipoib_guest_hold(dev, guest);
 }
 
-static void eipoib_guest_refuse(struct eipoib_dev *dev,
-				struct eipoib_guest *guest)
-{
-	u8 mac[ETH_ALEN];
-
-	lockdep_assert_held(&dev->lock);
-	u64_to_ether_addr(guest->mac, mac);
-	net_info_ratelimited("%s: %pM may not have %pI6c: somebody else answers\n",
-			     dev->ndev->name, mac, &guest->ip);
-	eipoib_wait_drop(dev, &guest->waiting, EIPOIB_C_REFUSED);
-	eipoib_guest_become(dev, guest, EIPOIB_GUEST_REFUSED);
-	guest->tries = 0;
-	guest->next = jiffies + EIPOIB_GUEST_REFUSAL;
-}
-
 /* ---- what stations of the Ethernet say ----------------------------------- */
 
 /* May a station say that an address is its own? */
@@ -251,6 +236,27 @@ static bool eipoib_guest_may(struct eipoib_dev *dev, const struct in6_addr *ip,
 {
 	return eipoib_ip_is_host(ip) && eipoib_host_allows(dev, ip, mac) &&
 	       eipoib_prefix_allows(dev, ip, mac);
+}
+
+/**
+ * eipoib_guest_grant - nobody on the fabric has what a station claims
+ * @dev: interface
+ * @guest: address and station
+ *
+ * It is the guest's, unless this host has got it meanwhile.
+ *
+ * Context: eipoib_dev.lock held.  The entry may be gone afterwards.
+ */
+void eipoib_guest_grant(struct eipoib_dev *dev, struct eipoib_guest *guest)
+{
+	u8 mac[ETH_ALEN];
+
+	lockdep_assert_held(&dev->lock);
+	u64_to_ether_addr(guest->mac, mac);
+	if (eipoib_guest_may(dev, &guest->ip, mac))
+		eipoib_guest_hold(dev, guest);
+	else
+		eipoib_guest_remove(dev, guest);
 }
 
 /* A frame waits for its source address to be confirmed. */
@@ -262,6 +268,14 @@ static enum eipoib_verdict eipoib_guest_keep(struct eipoib_dev *dev,
 	return EIPOIB_KEPT;
 }
 
+/* The fabric is asked for what a station claims. */
+static void eipoib_guest_inquire(struct eipoib_dev *dev,
+				 struct eipoib_guest *guest)
+{
+	guest->epoch = dev->epoch;
+	eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
+}
+
 /* The station that has the address, or claims it first, says so. */
 static void eipoib_guest_affirmed(struct eipoib_dev *dev,
 				  struct eipoib_guest *guest)
@@ -269,10 +283,11 @@ static void eipoib_guest_affirmed(struct eipoib_dev *dev,
 	WRITE_ONCE(guest->heard, jiffies);
 	if (guest->state == EIPOIB_GUEST_ASKED)
 		eipoib_guest_keeps(dev, guest);
-	else if (guest->state == EIPOIB_GUEST_SEEN && !READ_ONCE(dev->guard))
+	else if ((guest->state == EIPOIB_GUEST_SEEN ||
+		  guest->state == EIPOIB_GUEST_REFUSED) && !READ_ONCE(dev->guard))
 		eipoib_guest_hold(dev, guest);
 	else if (guest->state == EIPOIB_GUEST_SEEN)
-		eipoib_guest_ask(dev, guest, EIPOIB_GUEST_CLAIMED);
+		eipoib_guest_inquire(dev, guest);
 }
 
 /* Under RCU, or with the lock. */
@@ -297,6 +312,14 @@ static bool eipoib_guest_yields(struct eipoib_dev *dev,
 		eipoib_host_is(dev, &guest->ip, addr));
 }
 
+/* Another station has it: what the former one was refused is not its own. */
+static void eipoib_guest_pass_to(struct eipoib_guest *guest, u64 mac)
+{
+	WRITE_ONCE(guest->mac, mac);
+	guest->port = 0;
+	guest->refusals = 0;
+}
+
 /*
  * A frame of another station, @addr, comes from the address, or @claims it.  Only a
  * claim counts: data of a station that does not answer for its address must not
@@ -311,7 +334,7 @@ static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 	if (guest->state == EIPOIB_GUEST_FIXED)
 		return EIPOIB_REFUSE;
 	if (eipoib_guest_yields(dev, guest, addr)) {
-		WRITE_ONCE(guest->mac, mac);
+		eipoib_guest_pass_to(guest, mac);
 		eipoib_guest_hold(dev, guest);
 		guest->announce = 1;
 		return EIPOIB_SEND;
@@ -326,7 +349,7 @@ static enum eipoib_verdict eipoib_guest_other(struct eipoib_dev *dev,
 void eipoib_guest_succeed(struct eipoib_dev *dev, struct eipoib_guest *guest)
 {
 	lockdep_assert_held(&dev->lock);
-	WRITE_ONCE(guest->mac, guest->rival);
+	eipoib_guest_pass_to(guest, guest->rival);
 	guest->rival = 0;
 	guest->router = false;
 	WRITE_ONCE(guest->heard, jiffies);
@@ -353,12 +376,16 @@ static enum eipoib_verdict eipoib_guest_verdict(struct eipoib_dev *dev,
 
 /*
  * Is it an entry that only keeps a station from what it has not, or may not have?
- * Another one that claims the address is looked at by itself.
+ * Another one that claims the address is looked at by itself, unless it has only been
+ * asked for what was refused, or the former holder is being asked.
  */
-static bool eipoib_guest_idle(const struct eipoib_guest *guest)
+static bool eipoib_guest_idle(const struct eipoib_guest *guest,
+			      enum eipoib_says says)
 {
-	return guest->state == EIPOIB_GUEST_SEEN ||
-	       guest->state == EIPOIB_GUEST_REFUSED;
+	if (guest->state == EIPOIB_GUEST_SEEN)
+		return !guest->refusals;
+	return guest->state == EIPOIB_GUEST_REFUSED &&
+	       eipoib_guest_by_itself(guest, says);
 }
 
 /**
@@ -367,11 +394,13 @@ static bool eipoib_guest_idle(const struct eipoib_guest *guest)
  * @ip: address
  * @addr: station
  * @skb: frame in which it says so
+ * @says: why it does
  * Return: what to do with the frame; it is gone if that is EIPOIB_KEPT
  */
 enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 				       const struct in6_addr *ip,
-				       const u8 *addr, struct sk_buff *skb)
+				       const u8 *addr, struct sk_buff *skb,
+				       enum eipoib_says says)
 {
 	enum eipoib_verdict verdict = EIPOIB_FULL;
 	u64 mac = ether_addr_to_u64(addr);
@@ -381,7 +410,7 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 		return EIPOIB_REFUSE;
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
-	if (guest && guest->mac != mac && eipoib_guest_idle(guest)) {
+	if (guest && guest->mac != mac && eipoib_guest_idle(guest, says)) {
 		eipoib_guest_remove(dev, guest);
 		guest = NULL;
 	}
@@ -390,6 +419,8 @@ enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 	} else {
 		guest = guest ?: eipoib_guest_add(dev, ip, mac, skb);
 		if (guest) {
+			guest->port = skb->skb_iif;
+			eipoib_guest_insists(guest, says);
 			eipoib_guest_affirmed(dev, guest);
 			verdict = eipoib_guest_verdict(dev, guest, skb);
 		}
@@ -411,8 +442,35 @@ void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
 
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
-	if (guest && guest->mac == ether_addr_to_u64(mac))
+	if (guest && guest->mac == ether_addr_to_u64(mac) &&
+	    (eipoib_guest_holds(guest) || eipoib_guest_may(dev, ip, mac)))
 		eipoib_guest_affirmed(dev, guest);
+	spin_unlock_bh(&dev->lock);
+}
+
+/**
+ * eipoib_guest_probes - a station looks for duplicates of an address of its own
+ * @dev: interface
+ * @ip: address
+ * @mac: station
+ *
+ * It is there.  If it was refused the address, it finds out by itself, and claims it
+ * if it finds none; a question would be a duplicate to it (RFC 5227 section 2.1.1).
+ */
+void eipoib_guest_probes(struct eipoib_dev *dev, const struct in6_addr *ip,
+			 const u8 *mac)
+{
+	struct eipoib_guest *guest;
+
+	spin_lock_bh(&dev->lock);
+	guest = eipoib_guest_find(dev, ip);
+	if (guest && guest->mac == ether_addr_to_u64(mac)) {
+		if (guest->state == EIPOIB_GUEST_REFUSED)
+			eipoib_guest_desist(guest);
+		else if (eipoib_guest_holds(guest) ||
+			 eipoib_guest_may(dev, ip, mac))
+			eipoib_guest_affirmed(dev, guest);
+	}
 	spin_unlock_bh(&dev->lock);
 }
 
@@ -507,6 +565,7 @@ void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip)
 	spin_lock_bh(&dev->lock);
 	guest = eipoib_guest_find(dev, ip);
 	if (guest) {
+		guest->probed = jiffies;
 		eipoib_guest_doubt(dev, guest);
 		/* It may be the guest, somewhere else. */
 		guest->search = false;
@@ -570,7 +629,6 @@ bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
  * A peer claims an address that a guest holds.  The guest is asked, and keeps it
  * if it answers.  If it has just been asked in vain, or its claim has just been
  * granted, the peer is believed: its answer was late, or the guest has moved there.
- * A guest that still has the address claims it again.
  */
 static bool eipoib_guest_contend(struct eipoib_dev *dev,
 				 struct eipoib_guest *guest, const u8 *lladdr)
@@ -579,11 +637,14 @@ static bool eipoib_guest_contend(struct eipoib_dev *dev,
 		eipoib_guest_defend(dev, guest);
 		return true;
 	}
-	if (!READ_ONCE(dev->guard) ||
-	    (time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY) &&
+	if (!READ_ONCE(dev->guard)) {
+		eipoib_guest_remove(dev, guest);
+		return false;
+	}
+	if ((time_before(jiffies, guest->silent + EIPOIB_GUEST_EARLY) &&
 	     time_before(READ_ONCE(guest->heard), guest->silent)) ||
 	    time_before(jiffies, guest->granted + EIPOIB_GUEST_EARLY)) {
-		eipoib_guest_remove(dev, guest);
+		eipoib_guest_lose(dev, guest);
 		return false;
 	}
 	eipoib_guest_doubt(dev, guest);
@@ -609,7 +670,7 @@ bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
 	guest = eipoib_guest_find(dev, ip);
 	if (guest && eipoib_guest_holds(guest))
 		contested = eipoib_guest_contend(dev, guest, lladdr);
-	else if (guest && guest->state != EIPOIB_GUEST_REFUSED)
+	else if (guest && !eipoib_guest_heeds(guest))
 		eipoib_guest_refuse(dev, guest);
 	spin_unlock_bh(&dev->lock);
 	return contested;

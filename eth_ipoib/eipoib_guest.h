@@ -17,6 +17,13 @@ enum eipoib_verdict {
 	EIPOIB_FULL,	/* no room for another address */
 };
 
+/* Why a station says that an address is its own */
+enum eipoib_says {
+	EIPOIB_SAYS_ITSELF,	/* by itself, or to whoever wants to send to it */
+	EIPOIB_SAYS_ALL,	/* to all: by itself, or as with the next one */
+	EIPOIB_SAYS_ASKED,	/* it was asked whether anybody has it */
+};
+
 int eipoib_guests_init(struct eipoib_dev *dev);
 void eipoib_guests_exit(struct eipoib_dev *dev);
 void eipoib_guests_flush(struct eipoib_dev *dev);
@@ -27,7 +34,8 @@ bool eipoib_guest_mac(struct eipoib_dev *dev, const struct in6_addr *ip,
 bool eipoib_guest_is(struct eipoib_dev *dev, const struct in6_addr *ip);
 enum eipoib_verdict eipoib_guest_claim(struct eipoib_dev *dev,
 				       const struct in6_addr *ip, const u8 *mac,
-				       struct sk_buff *skb);
+				       struct sk_buff *skb,
+				       enum eipoib_says says);
 enum eipoib_verdict eipoib_guest_data(struct eipoib_dev *dev,
 				      const struct in6_addr *ip, const u8 *mac,
 				      struct sk_buff *skb);
@@ -35,6 +43,8 @@ void eipoib_guest_router(struct eipoib_dev *dev, const struct in6_addr *ip,
 			 bool router);
 void eipoib_guest_answers(struct eipoib_dev *dev, const struct in6_addr *ip,
 			  const u8 *mac);
+void eipoib_guest_probes(struct eipoib_dev *dev, const struct in6_addr *ip,
+			 const u8 *mac);
 void eipoib_guest_probed(struct eipoib_dev *dev, const struct in6_addr *ip);
 bool eipoib_guest_contested(struct eipoib_dev *dev, const struct in6_addr *ip,
 			    const u8 *lladdr);

@@ -18,18 +18,22 @@
 #define EIPOIB_GUEST_BRIDGE	(35 * HZ)	/* STP: until a port forwards */
 #define EIPOIB_GUEST_PAUSE	HZ		/* between two doubts */
 #define EIPOIB_GUEST_EARLY	(3 * HZ)	/* a late answer is believed */
-#define EIPOIB_GUEST_REFUSAL	HZ		/* how long one is remembered */
+#define EIPOIB_GUEST_REFUSAL	HZ		/* until it is looked at again */
+#define EIPOIB_GUEST_SOON	(HZ / 10)	/* the same, if it says so again */
+#define EIPOIB_GUEST_REVIEWS	3		/* so often, if it says nothing itself */
+#define EIPOIB_GUEST_DISPUTE	(10 * HZ)	/* ends so long after a refusal */
+#define EIPOIB_GUEST_ANSWER	(HZ / 2)	/* to a probe: takes so long */
 #define EIPOIB_GUEST_DEFEND	(10 * HZ)	/* RFC 5227 section 2.4 */
 
 /**
  * enum eipoib_guest_state - what is known of a guest's address
- * @EIPOIB_GUEST_SEEN: its station sends data, and is asked whether it answers
- *	for the address
+ * @EIPOIB_GUEST_SEEN: its station sends data, was refused the address or has lost it
+ *	to a peer, and is asked whether it answers for the address
  * @EIPOIB_GUEST_CLAIMED: its station answers for it; the fabric is asked
  * @EIPOIB_GUEST_HELD: it is the guest's
  * @EIPOIB_GUEST_ASKED: it is the guest's, which is asked whether it still is,
  *	since it was not heard of for long or somebody else claims the address
- * @EIPOIB_GUEST_REFUSED: it is somebody else's
+ * @EIPOIB_GUEST_REFUSED: it is somebody else's, for now: the station is asked again
  * @EIPOIB_GUEST_FIXED: it was given to the guest, and stays so while the interface
  *	is down
  *
@@ -59,6 +63,10 @@ static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
  * @contender: link-layer address of a peer that claims it too, zero if there is
  *	none
  * @tries: questions left to be asked in this state
+ * @refusals: how often a peer was believed, not the station, in this dispute; 1 when
+ *	the station claims the address itself
+ * @hurried: how often it was looked at soon in this dispute
+ * @told: the log tells of this dispute
  * @announce: how often the fabric is to be told
  * @router: it says that it is one, by neighbour discovery
  * @grouped: its solicited-node group is used
@@ -69,6 +77,8 @@ static_assert((u32)EIPOIB_GUEST_FIXED == (u32)EIPOIB_GUEST_STATUS_FIXED);
  * @asked: when the first one was asked, jiffies
  * @heard: when the guest was last heard of, jiffies
  * @granted: when the fabric did not answer to its claim, jiffies
+ * @refused: when a peer was last believed, jiffies
+ * @probed: when a peer last asked whether anybody has it, jiffies
  * @silent: when the guest did not answer though nobody claimed its address,
  *	jiffies
  * @announced: when the fabric was last told, jiffies
@@ -86,6 +96,9 @@ struct eipoib_guest {
 	u64 rival;
 	u8 contender[INFINIBAND_ALEN];
 	u8 tries;
+	u8 refusals;
+	u8 hurried;
+	bool told;
 	u8 announce;
 	bool router;
 	bool grouped;
@@ -95,6 +108,8 @@ struct eipoib_guest {
 	unsigned long asked;
 	unsigned long heard;
 	unsigned long granted;
+	unsigned long refused;
+	unsigned long probed;
 	unsigned long silent;
 	unsigned long announced;
 	struct sk_buff_head waiting;
@@ -104,12 +119,22 @@ struct eipoib_guest {
 /* With the lock held. */
 void eipoib_guest_ask(struct eipoib_dev *dev, struct eipoib_guest *guest,
 		      enum eipoib_guest_state state);
+bool eipoib_guest_again(struct eipoib_dev *dev, struct eipoib_guest *guest);
 void eipoib_guest_become(struct eipoib_dev *dev, struct eipoib_guest *guest,
 			 enum eipoib_guest_state state);
+bool eipoib_guest_by_itself(const struct eipoib_guest *guest,
+			    enum eipoib_says says);
+void eipoib_guest_desist(struct eipoib_guest *guest);
 void eipoib_guest_doubt(struct eipoib_dev *dev, struct eipoib_guest *guest);
+void eipoib_guest_grant(struct eipoib_dev *dev, struct eipoib_guest *guest);
 void eipoib_guest_hold(struct eipoib_dev *dev, struct eipoib_guest *guest);
 void eipoib_guest_keeps(struct eipoib_dev *dev, struct eipoib_guest *guest);
+void eipoib_guest_lose(struct eipoib_dev *dev, struct eipoib_guest *guest);
 void eipoib_guest_succeed(struct eipoib_dev *dev, struct eipoib_guest *guest);
+void eipoib_guest_refuse(struct eipoib_dev *dev, struct eipoib_guest *guest);
 void eipoib_guest_remove(struct eipoib_dev *dev, struct eipoib_guest *guest);
+void eipoib_guest_rest(struct eipoib_dev *dev, struct eipoib_guest *guest);
+bool eipoib_guest_heeds(const struct eipoib_guest *guest);
+void eipoib_guest_insists(struct eipoib_guest *guest, enum eipoib_says says);
 
 #endif

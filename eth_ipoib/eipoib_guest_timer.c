@@ -112,7 +112,7 @@ static void eipoib_guest_left(struct eipoib_dev *dev,
 	bool router = guest->router;
 
 	memcpy(lladdr, guest->contender, INFINIBAND_ALEN);
-	eipoib_guest_remove(dev, guest);
+	eipoib_guest_lose(dev, guest);
 	eipoib_peer_moved(dev, &ip, lladdr);
 	if (eipoib_is_v4(&ip))
 		eipoib_arp_tell_guests(dev, eipoib_to_v4(&ip), batch);
@@ -157,11 +157,15 @@ static void eipoib_guest_silence(struct eipoib_dev *dev,
 	}
 	switch (guest->state) {
 	case EIPOIB_GUEST_CLAIMED:
-		eipoib_guest_hold(dev, guest);
+		eipoib_guest_grant(dev, guest);
 		break;
 	case EIPOIB_GUEST_ASKED:
 		eipoib_guest_mute(dev, guest, batch);
 		break;
+	case EIPOIB_GUEST_REFUSED:
+		if (eipoib_guest_again(dev, guest))
+			break;
+		fallthrough;
 	default:
 		eipoib_guest_remove(dev, guest);
 		break;
@@ -305,7 +309,7 @@ static void eipoib_guests_tell(struct eipoib_dev *dev, u64 mac)
 	eipoib_kick(dev);
 }
 
-/* Who else claims addresses of guests is not who may do so later. */
+/* Who else claims addresses of guests, or has them, is not who may do so later. */
 static void eipoib_guests_uncontest(struct eipoib_dev *dev)
 {
 	struct eipoib_guest *guest;
@@ -314,6 +318,9 @@ static void eipoib_guests_uncontest(struct eipoib_dev *dev)
 	list_for_each_entry(guest, &dev->guest_list, list) {
 		guest->rival = 0;
 		memset(guest->contender, 0, sizeof(guest->contender));
+		guest->refusals = 0;
+		if (guest->state == EIPOIB_GUEST_REFUSED)
+			guest->next = jiffies;
 	}
 }
 

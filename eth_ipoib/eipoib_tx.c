@@ -255,12 +255,14 @@ static bool eipoib_tx_arp_ok(struct eipoib_from *f, struct eipoib_arp *arp)
 	if (!arp->sip) {
 		/* A guest that looks for duplicates of its own address is there. */
 		ip = eipoib_v4(arp->tip);
-		eipoib_guest_answers(dev, &ip, arp->sha);
+		eipoib_guest_probes(dev, &ip, arp->sha);
 		return true;
 	}
 	return eipoib_tx_verdict(dev, f->skb,
-				 eipoib_guest_claim(dev, &ip, arp->sha,
-						    f->skb));
+				 eipoib_guest_claim(dev, &ip, arp->sha, f->skb,
+						    arp->tip ?
+						    EIPOIB_SAYS_ITSELF :
+						    EIPOIB_SAYS_ASKED));
 }
 
 /* Where a message goes: broadcast unless its peer is known. */
@@ -341,7 +343,10 @@ static bool eipoib_tx_nd_ok(struct eipoib_from *f, struct eipoib_nd *nd)
 	if (ipv6_addr_any(ip))
 		return true;
 	if (!eipoib_tx_verdict(dev, f->skb,
-			       eipoib_guest_claim(dev, ip, f->src, f->skb)))
+			       eipoib_guest_claim(dev, ip, f->src, f->skb,
+						  advert && ipv6_addr_is_multicast(&nd->dst) ?
+						  EIPOIB_SAYS_ALL :
+						  EIPOIB_SAYS_ITSELF)))
 		return false;
 	if (nd->type >= NDISC_ROUTER_ADVERTISEMENT &&
 	    nd->type != NDISC_NEIGHBOUR_SOLICITATION)

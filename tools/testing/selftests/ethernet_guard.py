@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whose address is it: the guard, guests that move, loops."""
 
+import socket
 import threading
 import time
 
-from lib import (Capture, Flood, Stream, cmd, defer, ends, hold, ip, ksft_eq, ksft_false,
-                 ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr, ksft_true, mcast_receiver,
-                 ping, ping_ok, slow, timeout, wait_until)
+from lib import (Capture, Flood, Stream, Tracer, cmd, defer, ends, hold, ip, ksft_eq,
+                 ksft_false, ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_not_in, ksft_pr,
+                 ksft_true, mcast_receiver, now, ping, ping_ok, slow, timeout, wait_until)
 from lib.ethernet import Ethernet, lladdr, peer_mac, reach, resolved
 from lib.netns import ROOT
+from lib.rtnl import Rtnl
 from lib.users import name_of
 from ethernet_hostile import ARP, IPV4, IPV6, Raw, arp, ipv4, ipv6, packed
+from ethernet_netlink import listed
 from ethernet_stack import dad_fails, duplicate
 
-BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 190}
+BOOT = {"hcas": 3, "needs": "ethernet iproute2", "seconds": 300}
 
 
 def silent(guest, address):
@@ -168,6 +171,164 @@ def test_moves_at_once():
         reach(pair.a, guest)
         reach(pair.b, guest)
     stream.finish()
+
+
+def became(trace, guest):
+    """The states of a guest's IPv4 address since the trace began."""
+    return [line.rsplit(None, 1)[1] for line in trace.lines()
+            if f"{guest.v4} of " in line]
+
+
+def status(host, address):
+    """What a host says of an address that a guest claims; None if nothing."""
+    return listed(host, "guest-get").get(address, {}).get("status")
+
+
+def test_moves_unheard():
+    """
+    However quickly a guest moves there and back, it has its address where it is: the
+    other host's answers may be older than what it has said last, and it says nothing
+    else.
+    """
+    hosts = [Ethernet(end) for end in ends()]
+    guest = hosts[0].guest(122)
+    wanted = ("held",), (None, "seen", "refused")
+
+    def settled():
+        return all(status(host, guest.v4) in states
+                   for host, states in zip(hosts, wanted))
+    for gap in 0, 0, 0.1, 0.2, 0.3, 0.45:
+        for host in hosts[1], hosts[0]:
+            guest.move(host)
+            announce(guest)
+            hold(gap)
+        hold(1)
+        wait_until(settled, 8, f"held by its host alone after gaps of {gap} s")
+
+
+class Taken:
+    """
+    An address that a host on the fabric has, too, until it is given up.  It is added
+    and deleted in no time, for which programs need seconds on slow machines.
+    """
+
+    def __init__(self, end, address):
+        self.end, self.address = end, address
+        self.rtnl = Rtnl(end.ns)
+        defer(self.rtnl.close)
+        self.rtnl.add_address(end.ifname, address)
+        self.kept = defer(self.rtnl.delete_address, end.ifname, address)
+
+    def give_up(self):
+        self.kept.exec()
+
+
+def disputed(pair, host, number):
+    """A guest whose address a peer has; the guest, and that."""
+    guest = host.guest(number, addresses=False)
+    had = Taken(pair.b, guest.v4)
+    ip(f"addr add {guest.v4}/24 dev {guest.ifname}", ns=guest.ns)
+
+    def refusal():
+        announce(guest)
+        return status(host, guest.v4) == "refused"
+    wait_until(refusal, 10, "a refusal")
+    return guest, had
+
+
+def test_refused_too_long():
+    """An address is refused that a peer has, and no longer than it has it."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    guest, had = disputed(pair, host, 123)
+    had.give_up()
+    # The last look at it is 4 s after it was refused first.
+    wait_until(lambda: status(host, guest.v4) == "held", 6, f"{guest.v4} is granted")
+    ping_ok(pair.b.ns, guest.v4)
+
+
+def test_refused_then_hosts():
+    """One that was refused and is this host's now is never granted."""
+    pair = ends()
+    host = Ethernet(pair.a)
+    with Tracer("eipoib:eipoib_guest") as trace:
+        guest, had = disputed(pair, host, 125)
+        Taken(pair.a, guest.v4)
+        had.give_up()
+        for _ in range(10):
+            hold(0.5)
+            announce(guest)
+        ksft_not_in("held", became(trace, guest))
+
+
+def granted_again(pair, host, number):
+    """
+    The states of an address that a peer has right after it was granted, and gives up at
+    once; none if that took too long.
+    """
+    guest = host.guest(number, addresses=False)
+    ip(f"addr add {guest.v4}/24 dev {guest.ifname}", ns=guest.ns)
+    with Tracer("eipoib:eipoib_guest") as trace, \
+            pair.b.ns.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        announce(guest)
+        begin = now()
+        wait_until(lambda: "held" in became(trace, guest), 5, "a grant")
+        had = Taken(pair.b, guest.v4)
+        sock.bind((guest.v4, 0))
+        # Whoever that is, it is asked for in the name of the guest.
+        sock.sendto(b"", (pair.b.v4.rsplit(".", 1)[0] + ".250", 9))
+        had.give_up()
+        if now() - begin > 2.8:
+            return []
+        wait_until(lambda: became(trace, guest).count("held") > 1, 10,
+                   f"{guest.v4} is granted again")
+        return became(trace, guest)
+
+
+def test_lost_to_an_old_answer():
+    """
+    A peer is believed that has the address right after it was granted, since its answer
+    may have been late.  But the guest is not forgotten: it is asked whether it is here.
+    """
+    pair = ends()
+    host = Ethernet(pair.a)
+    for number in (124, 127, 128, 129):
+        states = granted_again(pair, host, number)
+        if states:
+            break
+    ksft_true(states, "the host was quick enough once")
+    ksft_eq(states[states.index("held") + 1], "seen", states)
+    ksft_not_in("none", states)
+
+
+def test_clones():
+    """
+    Two guests of two hosts claim an address that a third one has: they are refused it,
+    and when they say nothing more nor do their hosts, whose questions each other's guest
+    answers.
+    """
+    pair = ends()
+    third = name_of(2)
+    ip(f"link set {third} up")
+    hosts = [Ethernet(end) for end in pair]
+    guests = [host.guest(126, addresses=False, name=f"clone{number}", mac=mac)
+              for number, (host, mac) in enumerate(zip(hosts, ("02:00:00:00:01:26",
+                                                               "02:00:00:00:02:26")))]
+    address = guests[0].v4
+    ip(f"addr add {address}/24 dev {third}")
+    defer(ip, f"addr del {address}/24 dev {third}", fail=False)
+    for guest in guests:
+        ip(f"addr add {address}/24 dev {guest.ifname}", ns=guest.ns)
+    for host, guest in zip(hosts, guests):
+        announce(guest)
+        wait_until(lambda h=host: status(h, address) == "refused", 10, "a refusal")
+        hold(3)
+    wait_until(lambda: not any(status(host, address) for host in hosts), 30,
+               "no host knows of it any more")
+    with Capture(pair.a, ARP) as capture:
+        hold(3)
+    ksft_eq([p for p in capture.packets if packed(address) in p.data], [],
+            "questions about it")
 
 
 @timeout(150)

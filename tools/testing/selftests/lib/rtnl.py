@@ -9,7 +9,7 @@ import os
 import socket
 import struct
 
-NEWLINK, DELLINK, SETLINK, NEWADDR = 16, 17, 19, 20
+NEWLINK, DELLINK, SETLINK, NEWADDR, DELADDR = 16, 17, 19, 20, 21
 REQUEST, ACK, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK = 1, 3, 4, 5
 IFLA_MASTER, IFLA_LINKINFO, IFLA_GROUP, IFLA_NET_NS_FD = 10, 18, 27, 28
@@ -97,13 +97,17 @@ class Rtnl:
         self._talk(NEWLINK, EXCL | CREATE, link + attr(IFLA_IFNAME, name) +
                    more + info(kind, **words))
 
+    def _address(self, name, address, prefix):
+        packed = socket.inet_aton(address)
+        return struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, self.index(name)) + \
+            attr(IFA_LOCAL, packed) + attr(IFA_ADDRESS, packed)
+
     def add_address(self, name, address, prefix=24):
         """An IPv4 address, which may be there already."""
-        packed = socket.inet_aton(address)
-        self._send(NEWADDR, CREATE | REPLACE,
-                   struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0,
-                               self.index(name)) +
-                   attr(IFA_LOCAL, packed) + attr(IFA_ADDRESS, packed))
+        self._send(NEWADDR, CREATE | REPLACE, self._address(name, address, prefix))
+
+    def delete_address(self, name, address, prefix=24):
+        self._send(DELADDR, 0, self._address(name, address, prefix))
 
     def delete(self, name):
         self._talk(DELLINK, 0, attr(IFLA_IFNAME, name))
