@@ -305,11 +305,13 @@ fabric-shell: setup verbs-tools
 		$(VM)/shell --verbs
 
 # Debian packages, in a Debian 12 of its own
-debs rpms: setup
+debs rpms:
+	@$(VM)/setup --only packages
 	@tools/packaging/$@ build
 
 # Pages of the documentation; what Sphinx warns of is an error.
-docs: setup
+docs:
+	@$(VM)/setup --only docs
 	@sphinx-build -q -W --keep-going -b html Documentation $(OUT)/html
 	@echo "$(OUT)/html/index.html"
 
@@ -374,7 +376,8 @@ help:
 	@echo '                  MINUTES=5, DEBUG=1, REPLAY=FILE: $(FUZZ)/README.rst'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make fabric-shell the same, for programs that use verbs (ibv_*, perftest)'
-	@echo 'make setup        install what all of this needs (Debian 12, as root)'
+	@echo 'make setup        install what tests and machines need (Debian 12, as root);'
+	@echo '                  debs, rpms and docs install only what they need'
 	@echo 'make ethernet     build eth_ipoib.ko, Ethernet interfaces on top of IPoIB'
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
 	@echo 'make interop      build build/interop/ib_ipoib_interop.ko, which can be loaded'
