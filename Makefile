@@ -78,9 +78,9 @@ BENCH := tools/testing/bench
 FUZZ := tools/testing/fuzz
 OUT := build
 
-# The running kernel's for "make install", or what the user says; else a
-# Debian kernel from the cache.
-ifneq ($(filter install,$(MAKECMDGOALS)),)
+# The running kernel's for "make install" and "make uninstall", or what the user
+# says; else a Debian kernel from the cache.
+ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
 KDIR ?= /lib/modules/$(shell uname -r)/build
 endif
 ifeq ($(origin KDIR),undefined)
@@ -90,7 +90,7 @@ else
 DEFAULT := yes
 endif
 RELEASE = $(eval RELEASE := $$(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
-	$(KDIR)/include/generated/utsrelease.h))$(RELEASE)
+	$(KDIR)/include/generated/utsrelease.h 2>/dev/null))$(RELEASE)
 
 # A kernel that is too new for this machine's compiler says so with a file.
 CHROOT = $(if $(wildcard $(KDIR)/../../../.chroot),$(VM)/chroot run)
@@ -318,18 +318,28 @@ docs:
 DESTDIR ?= $(INSTALL_MOD_PATH)
 # Where ip(8) looks for plug-ins: Debian's directory, or that of others
 IP_LIB_DIR ?= /usr/$(or $(addprefix lib/,$(shell $(CC) -print-multiarch)),lib64)/ip
+UPDATES = $(DESTDIR)/lib/modules/$(RELEASE)/updates
+LOCAL = $(DESTDIR)/usr/local
 install: modules ethernet iproute2
-	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko \
-		$(DESTDIR)/lib/modules/$(RELEASE)/updates/ib_ipoib.ko
-	install -D -m 644 $(OUT)/$(RELEASE)/eth_ipoib/eth_ipoib.ko \
-		$(DESTDIR)/lib/modules/$(RELEASE)/updates/eth_ipoib.ko
+	install -D -m 644 $(OUT)/$(RELEASE)/ib_ipoib/ib_ipoib.ko $(UPDATES)/ib_ipoib.ko
+	install -D -m 644 $(OUT)/$(RELEASE)/eth_ipoib/eth_ipoib.ko $(UPDATES)/eth_ipoib.ko
 	install -D -m 644 -t $(DESTDIR)$(IP_LIB_DIR) $(OUT)/iproute2/link_eipoib.so
-	install -D -m 644 -t $(DESTDIR)/usr/local/lib/ipoibctl \
-		$(wildcard tools/ipoibctl/*.py)
-	install -t $(DESTDIR)/usr/local/lib/ipoibctl tools/ipoibctl/ipoibctl
-	install -d $(DESTDIR)/usr/local/sbin
-	ln -sf ../lib/ipoibctl/ipoibctl $(DESTDIR)/usr/local/sbin/ipoibctl
-	install -D -m 644 -t $(DESTDIR)/usr/local/share/man/man8 tools/ipoibctl/ipoibctl.8
+	install -D -m 644 -t $(LOCAL)/lib/ipoibctl $(wildcard tools/ipoibctl/*.py)
+	install -t $(LOCAL)/lib/ipoibctl tools/ipoibctl/ipoibctl
+	install -d $(LOCAL)/sbin
+	ln -sf ../lib/ipoibctl/ipoibctl $(LOCAL)/sbin/ipoibctl
+	install -D -m 644 -t $(LOCAL)/share/man/man8 tools/ipoibctl/ipoibctl.8
+	$(if $(DESTDIR),,depmod $(RELEASE))
+
+# What "make install" has put there; directories stay if anything else is in them.
+uninstall:
+	@[ -n "$(RELEASE)" ] || { echo "no kernel headers in '$(KDIR)':" \
+		"say RELEASE=, as uname -r prints it" >&2; exit 1; }
+	rm -f $(UPDATES)/ib_ipoib.ko $(UPDATES)/eth_ipoib.ko
+	rm -f $(DESTDIR)$(IP_LIB_DIR)/link_eipoib.so
+	rm -rf $(LOCAL)/lib/ipoibctl
+	rm -f $(LOCAL)/sbin/ipoibctl $(LOCAL)/share/man/man8/ipoibctl.8
+	@rmdir $(UPDATES) $(DESTDIR)$(IP_LIB_DIR) 2>/dev/null || true
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 clean:
@@ -382,9 +392,10 @@ help:
 	@echo 'make fabric       build the fabric, $(FABRIC)/ibdevsim.ko'
 	@echo 'make interop      build build/interop/ib_ipoib_interop.ko, which can be loaded'
 	@echo '                  beside the module of the distribution'
-	@echo 'make install      build for the running kernel and install'
+	@echo 'make install      build for the running kernel and install; make uninstall'
+	@echo '                  removes that again, RELEASE= for another kernel'
 	@echo 'make clean        remove what was built'
 
-.PHONY: all debs rpms docs $(LOCKED) load iproute2 nested setup check bench build-all-kernels release-check stress unit fuzz demo shell fabric-shell verbs-tools ptp-tools install clean help
+.PHONY: all debs rpms docs $(LOCKED) load iproute2 nested setup check bench build-all-kernels release-check stress unit fuzz demo shell fabric-shell verbs-tools ptp-tools install uninstall clean help
 
 endif

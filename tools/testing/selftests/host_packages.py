@@ -50,8 +50,8 @@ def test_debs():
 @timeout(1500)
 def test_source():
     """
-    The guide's commands: make KDIR=/lib/modules/$(uname -r)/build, make install; rm
-    /lib/modules/$(uname -r)/updates/ib_ipoib.ko, depmod.
+    The guide's commands: make KDIR=/lib/modules/$(uname -r)/build, make install, make
+    uninstall.  No file is left.
     """
     said = script("debs", "source")
     ksft_in("/updates/ib_ipoib.ko", said)
