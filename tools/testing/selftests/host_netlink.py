@@ -169,7 +169,7 @@ def test_man_page():
     page = text_of(os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl.8"))
     page = page.replace("\\-", "-")
     program = text_of(os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl"))
-    words = re.findall(r'add_parser\(\s*"(\w+)"', program) + \
+    words = re.findall(r'commands\.add\(\s*"(\w+)"', program) + \
         re.findall(r'\("(\w+)", "\w+-get"', program) + ["add", "del"] + \
         re.findall(r'"(--\w+)"', program)
     ksft_in("show", words)

@@ -69,6 +69,8 @@ def test_show():
     text = cmd([CTL, "show", pair.a.ifname], ns=pair.a.ns).stdout
     ksft_in(f"{pair.a.ifname}: up, carrier, datagram", text)
     ksft_not_in(child.ifname, text)
+    done = cmd([CTL, "show", "-j", pair.a.ifname], ns=pair.a.ns)
+    ksft_eq([each["name"] for each in json.loads(done.stdout)], [pair.a.ifname])
 
 
 def test_mistakes():
