@@ -119,6 +119,7 @@ class Space:
     """A network namespace, kept alive while it is in use here."""
 
     libc = ctypes.CDLL(None, use_errno=True)
+    now = None      # the inode of the one that this process is in
 
     def __init__(self, path):
         self.path = path
@@ -136,8 +137,12 @@ class Space:
         HERE[0].enter()
 
     def enter(self):
+        # To stay where it is, a process needs no privilege.
+        if Space.now == self.inode:
+            return
         if self.libc.setns(self.file, CLONE_NEWNET):
             raise SwapError(f"{self}: {os.strerror(ctypes.get_errno())}")
+        Space.now = self.inode
 
     def reference(self):
         """Its name for ip(8)."""
@@ -177,6 +182,7 @@ def spaces():
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         HERE.append(Space("/proc/self/ns/net"))
         SPACES[HERE[0].inode] = HERE[0]
+        Space.now = HERE[0].inode
     for path in places():
         try:
             inode = os.stat(path).st_ino
@@ -297,6 +303,9 @@ def parent_of(child, found):
     exact = [one for one in alike if one["index"] == child["below"]]
     for one in exact or alike:
         return one
+    if os.geteuid():
+        raise SwapError(f"{child['name']}: its parent is not in this network namespace, "
+                        "and only root can look into others")
     raise SwapError(f"{child['name']}: its parent cannot be found; if it has a GUID "
                     "of its own, that cannot be kept: delete it first")
 
@@ -1132,32 +1141,54 @@ def finish(state, tell):
     return 0
 
 
+def hold(lock):
+    """Nobody else exchanges anything while the file is open."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise SwapError("another exchange is in progress") from error
+
+
+def planned(args):
+    """The plan, as it was shown to the user."""
+    if os.path.exists(STATE):
+        raise SwapError(f"an exchange was interrupted: \"ipoibctl swap --restore\" "
+                        f"puts back what is in {STATE}; or delete that file")
+    try:
+        state, old, new, left_out = plan(args)
+        show_plan(state, old, new, left_out)
+    except OSError as error:
+        raise SwapError(str(error)) from error
+    return state, old, new
+
+
+def rehearse(args):
+    """Only say what would be done: this reads, and writes nothing."""
+    with contextlib.suppress(OSError), open(LOCK, encoding="ascii") as lock:
+        hold(lock)
+    planned(args)
+    if os.geteuid():
+        print("other network namespaces were not looked at: only root can")
+    return 0
+
+
 def swap(args):
     """The command swap."""
+    if args.dry_run:
+        if args.confirm or args.restore:
+            raise SwapError("--dry-run is for an exchange only")
+        return rehearse(args)
     if os.geteuid():
-        raise SwapError("only root can do that")
+        raise SwapError("only root can do that; --dry-run needs no root")
     os.makedirs(STATE_DIR, mode=0o755, exist_ok=True)
     if args.confirm:
         return confirm()
     # It is held by the process that does the work, too.
     with open(LOCK, "w", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise SwapError("another exchange is in progress") from error
+        hold(lock)
         if args.restore:
             return restore()
-        if os.path.exists(STATE):
-            raise SwapError(f"an exchange was interrupted: \"ipoibctl swap "
-                            f"--restore\" puts back what is in {STATE}; or "
-                            "delete that file")
-        try:
-            state, old, new, left_out = plan(args)
-            show_plan(state, old, new, left_out)
-        except OSError as error:
-            raise SwapError(str(error)) from error
-        if args.dry_run:
-            return 0
+        state, old, new = planned(args)
         remove(WAITING)
         keep(state)
         sys.stdout.flush()

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ipoibctl on a host without InfiniBand: its command line."""
+"""ipoibctl on a host without InfiniBand: its command line, and without privileges."""
 
 import contextlib
 import importlib.machinery
 import importlib.util
 import io
 import os
+import shutil
 import sys
+import tempfile
 import unittest.mock
 
-from lib import ksft_eq, ksft_in, timeout
+from lib import cmd, defer, ksft_eq, ksft_in, timeout
 from common import ROOT
 
 BOOT = "host"
@@ -77,3 +79,51 @@ def test_mistakes():
                        ("show --peer 10.0.0.2", "unrecognized"),
                        ("guest add eib0 10.0.0.7", "required: mac")):
         ksft_in(text, parsed(line), line)
+
+
+def as_user(*words):
+    """A program as an ordinary user, beside a copy of ipoibctl's files."""
+    place = tempfile.TemporaryDirectory()
+    defer(place.cleanup)
+    os.chmod(place.name, 0o755)
+    for name in os.listdir(TOOLS):
+        if os.path.isfile(os.path.join(TOOLS, name)):
+            shutil.copy(os.path.join(TOOLS, name), place.name)
+    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] \
+        if not os.geteuid() else []
+    # Users have no directories of an administrator in their PATH.
+    return cmd([*drop, "env", "-C", place.name, "PATH=/usr/bin:/bin", *words],
+               fail=False)
+
+
+@timeout(60)
+def test_dry_run():
+    """swap -n needs no root, an exchange does; -n exchanges and restores nothing."""
+    loaded_here = os.path.isdir("/sys/module/ib_ipoib")
+    for words, text in ((["-n", "kernel"], "" if loaded_here else "is not loaded"),
+                        ([], "only root can do that"),
+                        (["--confirm"], "only root can do that"),
+                        (["-n", "--restore"], "for an exchange only"),
+                        (["-n", "--confirm"], "for an exchange only")):
+        done = as_user("./ipoibctl", "swap", *words)
+        ksft_in(text, done.stderr, words)
+        if text:
+            ksft_eq(done.ret, 2, words)
+
+
+READS = """
+import os, ipoib_swap as swap
+assert os.geteuid()
+here = [link["ifname"] for link in swap.links(next(iter(swap.spaces().values())))]
+state = swap.save()
+print(here == [name for _, name in sorted(__import__("socket").if_nameindex())],
+      sorted(state))
+"""
+
+
+@timeout(60)
+def test_reads():
+    """What is saved of this network namespace can be read by everybody."""
+    done = as_user("python3", "-B", "-c", READS)
+    ksft_eq((done.ret, done.stdout, done.stderr),
+            (0, "True ['bonds', 'interfaces', 'module', 'objects']\n", ""))

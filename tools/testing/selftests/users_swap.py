@@ -437,3 +437,23 @@ def test_refused():
     unload_module()
     ksft_in("is not loaded", swap(status=2))
     load_module()
+
+
+@timeout(120)
+def test_dry_run():
+    """An ordinary user sees the plan for the own namespace, and nothing is done."""
+    pair = hosts()
+    number = read(pair.a.sys("ifindex"))
+    copy = "/run/ours.ko"
+    cmd(["install", "-m", "644", OURS, copy])
+    defer(os.unlink, copy)
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", CTL, "swap"]
+    said = cmd([*nobody, "-n", copy, "--running", copy], ns=pair.a.ns,
+               timeout=slow(60)).stdout
+    ksft_in(f"{pair.a.ifname}: P_Key 0xffff, datagram, MTU", said)
+    ksft_in("other network namespaces were not looked at", said)
+    done = cmd([*nobody, copy, "--running", copy], ns=pair.a.ns, fail=False)
+    ksft_eq(done.ret, 2)
+    ksft_in("only root can do that", done.stderr)
+    ksft_eq(read(pair.a.sys("ifindex")), number)
+    ksft_false(exists(STATE))
