@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ipoibctl on a host without InfiniBand: its command line, and without privileges."""
+"""
+ipoibctl on a host without InfiniBand: its command line; without privileges; its doctor,
+which is told what ip(8) would say.
+"""
 
 import contextlib
 import importlib.machinery
@@ -11,7 +14,7 @@ import sys
 import tempfile
 import unittest.mock
 
-from lib import cmd, defer, ksft_eq, ksft_in, timeout
+from lib import cmd, defer, ksft_eq, ksft_in, ksft_true, timeout
 from common import ROOT
 
 BOOT = "host"
@@ -127,3 +130,246 @@ def test_reads():
     done = as_user("python3", "-B", "-c", READS)
     ksft_eq((done.ret, done.stdout, done.stderr),
             (0, "True ['bonds', 'interfaces', 'module', 'objects']\n", ""))
+
+
+LLADDR = "80:00:00:48:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:0{}"
+DATAGRAM = "00" + LLADDR[2:]
+
+
+def link(name, kind, up=True, carrier=True, **more):
+    """An interface, as "ip -j -d link" has it; @data is of its kind."""
+    data = more.pop("data", {})
+    return {"ifname": name, "ifindex": sum(name.encode()), "mtu": 2044,
+            "flags": ["UP"] * up + ["LOWER_UP"] * carrier,
+            "link_type": "infiniband" if kind == "ipoib" else "ether",
+            "linkinfo": {"info_kind": kind, "info_data": data}, **more}
+
+
+def port(name="ib0", mode="datagram", **more):
+    """An IPoIB interface."""
+    return link(name, "ipoib", data={"key": "0xffff", "mode": mode},
+                address=LLADDR.format(1), broadcast=LLADDR.format(2), **more)
+
+
+class Families:
+    """Stands for the family of eth_ipoib."""
+
+    interrupted = False
+
+    def __init__(self, guests):
+        self.guests = guests
+
+    def get(self, command, index):
+        """Those of an interface."""
+        ksft_eq(command, "guest-get")
+        return self.guests.get(index, ())
+
+
+class World:
+    """What programs say to the doctor: interfaces, addresses, neighbours, guests."""
+
+    def __init__(self, *links, addresses=(), neighbours=(), guests=None, root=True):
+        self.links = {each["ifname"]: each for each in links}
+        self.entries, self.known = dict(addresses), dict(neighbours)
+        self.guests, self.root = guests, root
+        # What arping(8) and ping(8) end with, and what was run
+        self.conflict, self.silent, self.ran = (), (), []
+        self.vlans = {}
+
+    def ip_json(self, *words):
+        """ip(8)"""
+        what, _, *rest = words
+        name = rest[-1]
+        if what == "neigh":
+            return self.known.get(name, [])
+        ksft_eq(what, "addr")
+        return [{"addr_info": [
+            {"local": each, "family": "inet6" if ":" in each else "inet",
+             "scope": "link" if each.startswith("fe80") else "global"}
+            for each in self.entries.get(name, ())]}]
+
+    def run(self, *argv, **_):
+        """arping(8), ping(8) and bridge(8)"""
+        self.ran.append(argv)
+        done = unittest.mock.Mock(returncode=0, stdout="", stderr="")
+        if argv[0] == "bridge":
+            vlan = self.vlans.get(argv[-1])
+            done.stdout = CTL.json.dumps([{"ifname": argv[-1], "vlans": [
+                {"vlan": 99}, {"vlan": vlan, "flags": ["PVID"]}]}])
+        elif argv[-1] in (self.conflict if argv[0] == "arping" else self.silent):
+            done.returncode = 1
+        return done
+
+    def family(self):
+        """That of eth_ipoib, if there is one."""
+        if self.guests is None:
+            raise CTL.Failure("no family")
+        return Families({self.links[name]["ifindex"]: entries
+                         for name, entries in self.guests.items()})
+
+    def findings(self, name="ib0", peers=()):
+        """{(check, state): [text]} of what is on top of an interface."""
+        CTL.asked_who.cache_clear()
+        with contextlib.ExitStack() as stack:
+            for what, value in (("ip_json", self.ip_json), ("run", self.run),
+                                ("ethernet_family", self.family)):
+                stack.enter_context(unittest.mock.patch.object(CTL, what, value))
+            stack.enter_context(unittest.mock.patch.object(
+                os, "geteuid", lambda: 0 if self.root else 1000))
+            iface = CTL.Iface(self.links[name])
+            tower = CTL.Tower(iface, self.links)
+            listed = [*CTL.check_ethernet(tower), *CTL.check_addresses(tower),
+                      *CTL.check_bond(iface, self.links),
+                      *CTL.check_peers(iface, tower, peers)]
+        found = {}
+        for each in listed:
+            ksft_eq(bool(each.advice), each.state in (CTL.BAD, CTL.ODD), each)
+            found.setdefault((each.check, each.state), []).append(each.text)
+        return found
+
+
+def recipe(**how):
+    """A bridge of the guide's recipes: ib0, eib0 in br0 with the host's addresses."""
+    how = {"addresses": {"br0": ("10.0.0.1", "fd00::1", "fe80::1"),
+                         "ib0": ("fe80::2",)}, **how}
+    return World(port(), link("eib0", "eipoib", link="ib0", master="br0"),
+                 link("br0", "bridge"), link("vnet0", "tun", master="br0"), **how)
+
+
+@timeout(60)
+def test_alone():
+    """An interface with nothing on top: with addresses, without, and as a user."""
+    one = World(port(), addresses={"ib0": ("10.0.0.1", "fd00::1")})
+    ksft_eq(one.findings(), {("address", "ok"): ["10.0.0.1", "fd00::1"]})
+    one.conflict = ("10.0.0.1",)
+    ksft_eq(one.findings()["address", "fail"],
+            ["10.0.0.1 is somebody else's, too: somebody answers"])
+    one.root = False
+    ksft_eq(one.findings()["address", "unknown"],
+            ["10.0.0.1: only root can ask who has it"])
+    ksft_eq(World(port(), addresses={"ib0": ("fe80::1",)}).findings(),
+            {("address", "fail"): ["it has none"]})
+    # A child is none on top, nor is what is on top of another one.
+    others = World(port(), port("ib0.8001", link="ib0"), port("ib1"),
+                   link("eib1", "eipoib", link="ib1"),
+                   addresses={"ib0.8001": ("10.1.7.1",), "eib1": ("10.0.5.1",)})
+    ksft_eq(others.findings(), {("address", "fail"): ["it has none"]})
+
+
+@timeout(60)
+def test_bridge():
+    """The address is on the bridge: all is well, and it is asked for there."""
+    host = recipe()
+    ksft_eq(host.findings(peers=["10.0.0.9"]),
+            {("Ethernet", "ok"): ["eib0 is up, a port of br0"],
+             ("address", "ok"): ["10.0.0.1 on br0", "fd00::1 on br0"],
+             ("peer", "ok"): ["10.0.0.9 answers"]})
+    ksft_eq([(argv[0], argv[argv.index("-I") + 1], argv[-1]) for argv in host.ran],
+            [("arping", "br0", "10.0.0.1"), ("ping", "br0", "10.0.0.9")])
+    host.conflict = ("10.0.0.1",)
+    ksft_eq(host.findings()["address", "fail"],
+            ["10.0.0.1 on br0 is somebody else's, too: somebody answers"])
+    # On a port of the bridge it is of no use, on Ethernet without a bridge it is.
+    port_only = recipe(addresses={"eib0": ("10.0.0.1",)}, guests={})
+    ksft_true(("address", "warn") in port_only.findings())
+    direct = World(port(), link("eib0", "eipoib", link="ib0"),
+                   addresses={"eib0": ("10.0.0.1",)})
+    ksft_eq(direct.findings(), {("Ethernet", "ok"): ["eib0 is up"],
+                                ("address", "ok"): ["10.0.0.1 on eib0"]})
+    # The other way round: the host's address stays below.
+    below = recipe(addresses={"ib0": ("10.0.0.1",)})
+    ksft_eq(below.findings()["address", "ok"], ["10.0.0.1"])
+
+
+@timeout(60)
+def test_bridge_broken():
+    """Ethernet that is down, or has no carrier; the bridge is down."""
+    for name, how, text in (("eib0", {"up": False}, "eib0 is down"),
+                            ("eib0", {"carrier": False}, "eib0 has no carrier"),
+                            ("br0", {"up": False},
+                             "eib0 is a port of br0, which is down")):
+        host = recipe()
+        was = host.links[name]
+        host.links[name] = {**was, "flags": link(name, "", **how)["flags"]}
+        ksft_eq(host.findings()["Ethernet", "fail"], [text])
+
+
+@timeout(60)
+def test_guests():
+    """The host has no address: guests have, nobody has, or it can't be asked."""
+    def entry(address, status="held", **more):
+        return {"address": address, "status": status, **more}
+
+    def of(*entries):
+        return recipe(addresses={}, guests={"eib0": entries}).findings()
+    ksft_eq(of(entry("10.0.0.12"), entry("fd00::12", "asked"), entry("fe80::12"),
+               entry("10.0.0.13", "refused"),
+               entry("10.77.0.0", "fixed", **{"prefix-len": 24}))["address", "ok"],
+            ["the host has none, guests of eib0 have 10.0.0.12, fd00::12"])
+    for nobody in ((), (entry("fe80::12"), entry("10.0.0.13", "refused"))):
+        ksft_eq(of(*nobody)["address", "warn"],
+                ["neither the host nor a guest of eib0 has one"])
+    ksft_eq(recipe(addresses={}).findings()["address", "unknown"],
+            ["the host has none; guests of eib0: no family"])
+
+
+@timeout(60)
+def test_vlans():
+    """Each partition is a VLAN of one bridge, with the host's address in it."""
+    host = World(port(), port("ib0.8001", link="ib0"), port("ib0.8002", link="ib0"),
+                 link("eib11", "eipoib", link="ib0.8001", master="br0"),
+                 link("eib12", "eipoib", link="ib0.8002", master="br0"),
+                 link("br0", "bridge", data={"vlan_filtering": 1}),
+                 link("br0.11", "vlan", link="br0", data={"id": 11}),
+                 link("br0.12", "vlan", link="br0", data={"id": 12}),
+                 addresses={"br0.11": ("10.1.7.1",), "br0.12": ("10.1.8.1",)})
+    host.vlans = {"eib11": 11, "eib12": 12}
+    for child, wanted in (("ib0.8001", "10.1.7.1 on br0.11"),
+                          ("ib0.8002", "10.1.8.1 on br0.12")):
+        ksft_eq(host.findings(child)["address", "ok"], [wanted])
+
+
+@timeout(60)
+def test_switch():
+    """Open vSwitch: its datapath is down, the address is on a port of its own."""
+    host = World(port(), link("eib0", "eipoib", link="ib0", master="ovs-system"),
+                 link("ovs-system", "openvswitch", up=False, carrier=False),
+                 link("br0", "openvswitch"), addresses={"br0": ("10.0.0.1",)})
+    ksft_eq(host.findings(), {
+        ("Ethernet", "ok"): ["eib0 is up, a port of ovs-system"],
+        ("address", "ok"): ["10.0.0.1 on br0"]})
+
+
+def bond(*more, **how):
+    """Two ports of a bond, and what is on top."""
+    data = {"mode": "active-backup", "fail_over_mac": "active"}
+    return World(port("ib0", "connected", master="bond0"),
+                 port("ib1", "connected", master="bond0"),
+                 link("bond0", "bond", data=data), *more, **how)
+
+
+@timeout(60)
+def test_bond():
+    """The address is on the bond, or on Ethernet on top of that; a VRF takes none."""
+    host = bond(addresses={"bond0": ("10.0.0.1",), "ib0": ("10.0.0.2",)},
+                neighbours={"bond0": [
+                    {"dst": "10.0.0.7", "lladdr": LLADDR.format(7)},
+                    {"dst": "10.0.0.8", "lladdr": DATAGRAM.format(8)},
+                    {"dst": "10.0.0.9", "lladdr": "02:00:00:00:00:09"}]})
+    for name in ("ib0", "ib1"):
+        ksft_eq(host.findings(name, ["10.0.0.7"]), {
+            ("address", "ok"): ["10.0.0.1 on bond0"],
+            ("bond", "ok"): ["bond0, active-backup"],
+            ("peer", "ok"): ["10.0.0.7 answers"],
+            ("peer", "warn"): ["without connected mode: 10.0.0.8"]})
+    ksft_eq({argv[argv.index("-I") + 1] for argv in host.ran}, {"bond0"})
+    ksft_eq(bond(addresses={"ib0": ("10.0.0.2",)}).findings()["address", "fail"],
+            ["bond0 above it has none"])
+    top = bond(link("eib0", "eipoib", link="bond0", master="br0"),
+               link("br0", "bridge"), addresses={"br0": ("10.0.0.1",)})
+    ksft_eq(top.findings(), {("Ethernet", "ok"): ["eib0 is up, a port of br0"],
+                             ("address", "ok"): ["10.0.0.1 on br0"],
+                             ("bond", "ok"): ["bond0, active-backup"]})
+    vrf = World(port(master="blue"), link("blue", "vrf"),
+                addresses={"ib0": ("10.0.0.1",)})
+    ksft_eq(vrf.findings(), {("address", "ok"): ["10.0.0.1"]})

@@ -5,14 +5,15 @@ import json
 import os
 
 from lib import (cmd, defer, ends, ends_with, fabric, hca, ip, ksft_eq, ksft_false,
-                 ksft_in, ksft_not_in, ksft_true, read, slow, sm,
+                 ksft_in, ksft_not_in, ksft_true, ping, read, slow, sm,
                  timeout, unload_module, wait_until, write)
 from common import ROOT
 from lib.child import child_by_ip
 from lib.connected import set_mode
+from lib.ethernet import Ethernet, reach
 from lib.ipoib import bond_of, iface_of
 
-BOOT = {"hcas": 2, "seconds": 120}
+BOOT = {"hcas": 2, "needs": "ethernet", "seconds": 140}
 GROUPS = ("users",)
 
 CTL = os.path.join(ROOT, "tools", "ipoibctl", "ipoibctl")
@@ -227,6 +228,9 @@ def test_bond():
     bond_of(end)
     ip("link set bond9 up", ns=space)
     end.wait_carrier()
+    finds(end, "address", "bond9 above it has none", end.ifname)
+    ip(f"addr add {end.v4}/24 dev bond9", ns=space)
+    finds(end, "address", f"{end.v4} on bond9", end.ifname, state="ok", status=0)
     ksft_in("bond", finds(end, "bond", "bond9, active-backup", end.ifname,
                           state="ok", status=0))
     ksft_eq({each["name"]: each["master"] for each in ctl("show", ns=space)},
@@ -236,6 +240,36 @@ def test_bond():
     child.set("master bond9")
     finds(end, "bond", "slaves of bond9 differ in P_Key: 0x8001, 0xffff",
           end.ifname)
+
+
+@timeout(150)
+def test_ethernet():
+    """Ethernet on top: nobody has an address, a guest, the bridge; then it is down."""
+    pair = ends_with()
+    end = pair.a
+    ip(f"addr flush dev {end.ifname} scope global", ns=end.ns)
+    host = Ethernet(end)
+    wait_until(host.carrier, 10, "a carrier of Ethernet")
+    finds(end, "address", f"neither the host nor a guest of {host.ifname}", end.ifname,
+          state="warn", status=0)
+    guest = host.guest(11)
+    reach(guest, pair.b)
+    wanted = finds(end, "address", f"guests of {host.ifname} have", end.ifname,
+                   state="ok", status=0)
+    ksft_in(guest.v4, wanted["address"])
+    ksft_in(f"{host.ifname} is up, a port of {host.bridge}", wanted["Ethernet"])
+    ip(f"addr add {end.v4}/24 dev {host.bridge}", ns=end.ns)
+    wait_until(lambda: ping(end.ns, pair.b.v4, limit=1), 15, "an answer to the bridge")
+    report = healthy(end, end.ifname, "--peer", pair.b.v4)
+    ksft_eq(found(report)[end.ifname, "address"], f"{end.v4} on {host.bridge}")
+    ip(f"addr add {end.v4}/24 dev {guest.ifname}", ns=guest.ns)
+    finds(end, "address", f"{end.v4} on {host.bridge} is somebody else's, too",
+          end.ifname)
+    ip(f"addr del {end.v4}/24 dev {guest.ifname}", ns=guest.ns)
+    for name, text in ((host.bridge, f"a port of {host.bridge}, which is down"),
+                       (host.ifname, f"{host.ifname} is down")):
+        ip(f"link set {name} down", ns=end.ns)
+        finds(end, "Ethernet", text, end.ifname)
 
 
 @timeout(120)
