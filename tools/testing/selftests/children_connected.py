@@ -9,17 +9,9 @@ from lib.child import (Children, add_link, child_by_ip, child_by_sysfs,
 from lib.connected import (MTU, conns, counter, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import drop_all
+from lib.partitions import EIGHT
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"
-        "p2=0x0002, ipoib : ALL=full;\n"
-        "p3=0x0003, ipoib : ALL=full;\n"
-        "p4=0x0004, ipoib : ALL=full;\n"
-        "p5=0x0005, ipoib : ALL=full;\n"
-        "p6=0x0006, ipoib : ALL=full;\n"
-        "p7=0x0007, ipoib : ALL=full;\n"
-        "p8=0x0008, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 60, "partitions": EIGHT}
 VERBS_ONLY = "connected mode"
 
 

@@ -5,11 +5,10 @@ from lib import (defer, ends, fabric, hca, ifaces, ksft_eq, ksft_false, ksft_ge,
                  ksft_gt, ksft_true, neigh_flush, ping, timeout, wait_until)
 from lib.child import child_by_ip, gone
 from lib.connected import both_connected, established, set_mode, wait_connected
+from lib.partitions import ONE
 from lib.sites import Module, Recorded, failing, hits, met, works
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 55, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 55, "partitions": ONE}
 GROUPS = ("core", "sites")
 VERBS_ONLY = "the driver's own verbs fail"
 

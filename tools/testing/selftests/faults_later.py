@@ -11,11 +11,10 @@ from lib import (Skip, Tracer, defer, ends, ends_with, fabric, hold, in_groups, 
 from lib.child import child_by_ip
 from lib.genl import cause
 from lib.ipoib import iface_of
+from lib.partitions import ONE
 from lib.sites import Module, Recorded, failing, hits
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 110, "partitions": ONE}
 # The core has no room for them; those of another group are not life cycle.
 GROUPS = ("life",)
 VERBS_ONLY = "the driver's own verbs fail"

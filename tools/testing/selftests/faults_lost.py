@@ -12,11 +12,10 @@ from lib.connected import (both_connected, counter, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import MODULE, drop_all
 from lib.ksft import undone
+from lib.partitions import ONE
 from lib.sites import Module, Recorded, failing, hits, works
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 120, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 120, "partitions": ONE}
 # The core has no room for them.
 GROUPS = ("life", "sites")
 VERBS_ONLY = "the driver's own verbs fail"

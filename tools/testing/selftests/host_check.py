@@ -6,7 +6,7 @@ import tempfile
 from unittest import mock
 
 from lib import ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
-from lib import groups, harness
+from lib import groups, harness, literals
 import slowness
 from common import TESTS
 
@@ -277,6 +277,55 @@ def test_unknown_group():
         write_text(where, "zz_one", 'GROUPS = ("nobody",)\n')
         with ksft_raises(groups.UnknownGroup):
             harness.find_files(where)
+
+
+LIBRARY = """
+from .more import KEYS as NAMED
+PARTITIONS = "a\\n" \\
+             "b\\n"
+FAULTS = {"test_one": object(), NAMED: print}
+"""
+
+FOLLOWING = """
+from lib.table import FAULTS as CASES, PARTITIONS
+from lib import WHY
+from zz_library import CASES as OTHERS
+BOOT = {"seconds": 7, "partitions": PARTITIONS}
+print("this runs nothing")
+raise SystemExit
+
+@ours_only(WHY)
+def test_x():
+    pass
+"""
+
+
+def test_names_followed():
+    """What a file imports from the library, or from another test file, is read there."""
+    with tempfile.TemporaryDirectory() as where:
+        os.mkdir(os.path.join(where, "lib"))
+        write_text(where, "lib/__init__", "from .more import WHY\n")
+        write_text(where, "lib/more", 'KEYS = "test_two"\nWHY = "a reason"\n')
+        write_text(where, "lib/table", LIBRARY)
+        write_text(where, "zz_library", FOLLOWING)
+        write_text(where, "zz_other", "from zz_library import CASES\n")
+        library, other = harness.find_files(where)
+    ksft_eq(library.cases, ["test_one", "test_two", "test_x"])
+    ksft_eq((library.boot["partitions"], library.boot["seconds"]), ("a\nb\n", 7))
+    ksft_eq(library.known, [("test_x", "ours_only", "a reason")])
+    ksft_eq(other.cases, ["test_one", "test_two"])
+
+
+def test_names_unknown():
+    """What the text does not say is an error that names the file, not a default."""
+    for text in ("BOOT = {'partitions': NOWHERE}", "from os import sep\nBOOT = sep",
+                 "BOOT = dict(hcas=3)", "CASES = ('test_x',)",
+                 "from lib.gone import CASES"):
+        with tempfile.TemporaryDirectory() as where:
+            write_text(where, "zz_one", text + "\n")
+            with ksft_raises(literals.Unreadable, text) as found:
+                harness.find_files(where)
+            ksft_in("zz_one.py", str(found.error), text)
 
 
 def test_longest_prefix():

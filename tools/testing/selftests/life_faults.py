@@ -14,11 +14,10 @@ from lib.child import child_by_ip
 from lib.connected import (both_connected, connected_ends, counters, mode,
                            set_mode, to_datagram, wait_connected)
 from lib.ipoib import drop_all, iface_of
+from lib.partitions import ONE
 from lib.rtnl import Rtnl
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 180, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 180, "partitions": ONE}
 FOREVER = 1 << 20
 # No way up has more steps of a kind than these.
 STEPS = 40

@@ -14,18 +14,10 @@ from lib.child import Children, child_by_ip, names_in
 from lib.connected import (connected_ends, counters, established, set_mode,
                            to_datagram, wait_connected)
 from lib.ipoib import drop_all, iface_of
+from lib.partitions import EIGHT
 from lib.rtnl import Rtnl
 
-BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 150, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"
-        "p2=0x0002, ipoib : ALL=full;\n"
-        "p3=0x0003, ipoib : ALL=full;\n"
-        "p4=0x0004, ipoib : ALL=full;\n"
-        "p5=0x0005, ipoib : ALL=full;\n"
-        "p6=0x0006, ipoib : ALL=full;\n"
-        "p7=0x0007, ipoib : ALL=full;\n"
-        "p8=0x0008, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 150, "partitions": EIGHT}
 
 CHILDREN = 200
 # What the HCA may cost beyond what closing takes anyway, in seconds

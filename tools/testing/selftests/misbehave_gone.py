@@ -17,19 +17,11 @@ from lib.child import Child, names_in
 from lib.connected import conns, set_mode, to_datagram, wait_connected
 from lib.flows import Flow, Flows
 from lib.misbehave import COUNT
+from lib.partitions import EIGHT
 from lib.rtnl import IFLA_GROUP, Rtnl, attr
 from lib.traffic import neigh_flush
 
-BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 300, "partitions":
-        "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"
-        "p2=0x0002, ipoib : ALL=full;\n"
-        "p3=0x0003, ipoib : ALL=full;\n"
-        "p4=0x0004, ipoib : ALL=full;\n"
-        "p5=0x0005, ipoib : ALL=full;\n"
-        "p6=0x0006, ipoib : ALL=full;\n"
-        "p7=0x0007, ipoib : ALL=full;\n"
-        "p8=0x0008, ipoib : ALL=full;\n"}
+BOOT = {"ipoib": "ours", "hcas": 3, "seconds": 300, "partitions": EIGHT}
 VERBS_ONLY = "faults of queue pairs"
 PKEYS = 8
 NUMBER = 5

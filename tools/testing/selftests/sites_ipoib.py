@@ -17,13 +17,13 @@ from lib.child import children, create_child, delete_child, sysfs_name
 from lib.connected import (both_connected, established, mode, set_mode, to_datagram,
                            wait_connected)
 from lib.ipoib import drop_all
+from lib.partitions import ONE
 from lib.rtnl import Rtnl
 from lib.sites import Module, Operation, Site, all_reached, every, met, works
 from lib.traffic import mcast_join, mcast_leave, mcast_start
 
 BOOT = {"ipoib": "ours", "hcas": 2, "seconds": 1250, "group": "sites",
-        "partitions": "Default=0x7fff, ipoib : ALL=full;\n"
-        "p1=0x0001, ipoib : ALL=full;\n"}
+        "partitions": ONE}
 VERBS_ONLY = "the driver's own verbs fail"
 
 IPOIB = Module("ib_ipoib", "IPOIB_MODULE")

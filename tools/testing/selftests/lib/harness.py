@@ -11,7 +11,7 @@ import re
 import threading
 
 import slowness
-from . import groups, kunit
+from . import groups, kunit, literals
 
 # What a test file may say in its BOOT dictionary, and what holds if not.
 BOOT_DEFAULTS = {
@@ -55,14 +55,13 @@ CASE_EXCESS = 60
 
 
 class TestFile:
-    """A test file as its text says, without running it."""
+    """A test file as its text says, without running it: see literals.py."""
 
     def __init__(self, path):
         self.path = path
         self.name = os.path.splitext(os.path.basename(path))[0]
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read(), path)
-        self.doc = (ast.get_docstring(tree) or "").split("\n")[0]
+        text = literals.Text(path, os.path.dirname(path))
+        self.doc = (ast.get_docstring(text.tree) or "").split("\n")[0]
         self.cases = []
         self.boot = dict(BOOT_DEFAULTS)
         self.host = False
@@ -71,34 +70,32 @@ class TestFile:
         self.own_groups = {}    # of cases that name theirs
         self.known = []         # (case, mark, reason): see KNOWN_MARKS
         self.limits = {}        # of cases that state theirs, in seconds
-        for node in tree.body:
+        for node in text.tree.body:
             if isinstance(node, ast.FunctionDef) and \
                node.name.startswith("test_"):
                 self.cases.append(node.name)
-            if not isinstance(node, ast.Assign):
-                continue
-            name = getattr(node.targets[0], "id", "")
-            if name == "BOOT":
-                self._set_boot(ast.literal_eval(node.value))
-            elif name == "CASES":
-                self.cases += [key.value for key in node.value.keys]
-            elif name == "KUNIT":
-                self.kunit = True
-                self.cases += kunit.cases(os.path.join(
-                    os.path.dirname(path), ast.literal_eval(node.value)))
-            elif name == "GROUPS":
-                self.groups = groups.check(ast.literal_eval(node.value),
-                                           self.path)
-            elif name == "SECONDS":
-                self.boot["seconds"] = ast.literal_eval(node.value)
-        constants = {node.targets[0].id: node.value for node in tree.body
-                     if isinstance(node, ast.Assign) and
-                     isinstance(node.targets[0], ast.Name)}
-        for node in tree.body:
+            for name in literals.names_of(node):
+                self._read_name(text, name)
+        for node in text.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in self.cases:
-                self._read_marks(node, constants)
+                self._read_marks(text, node)
 
-    def _read_marks(self, node, constants):
+    def _read_name(self, text, name):
+        """What a name at the file's top level says, if it is one of ours."""
+        if name == "BOOT":
+            self._set_boot(text.value_of(name))
+        elif name == "CASES":
+            self.cases += text.keys_of(name)
+        elif name == "KUNIT":
+            self.kunit = True
+            self.cases += kunit.cases(os.path.join(
+                os.path.dirname(self.path), text.value_of(name)))
+        elif name == "GROUPS":
+            self.groups = groups.check(text.value_of(name), self.path)
+        elif name == "SECONDS":
+            self.boot["seconds"] = text.value_of(name)
+
+    def _read_marks(self, text, node):
         """What the decorators of a case say; their texts may have names."""
         for mark in node.decorator_list:
             if not isinstance(mark, ast.Call):
@@ -108,8 +105,7 @@ class TestFile:
                 self.limits[node.name] = mark.args[0].value
             if name not in ("in_groups", *KNOWN_MARKS):
                 continue
-            args = [ast.literal_eval(constants.get(getattr(arg, "id", ""), arg))
-                    for arg in mark.args]
+            args = [text.value(arg) for arg in mark.args]
             if name == "in_groups":
                 self.own_groups[node.name] = groups.check(
                     args, f"{self.path}: {node.name}")

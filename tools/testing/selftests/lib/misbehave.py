@@ -827,44 +827,75 @@ def packets(knob, percent, stream=True):
 Fault = collections.namedtuple("Fault", "act seconds used verbs copies",
                                defaults=(0.0, False))
 
+# By the names of the cases of misbehave_datagram and misbehave_connected
 FAULTS = {
-    "sends_fail": Fault(sends_fail, 0, CHILD),
-    "receives_fail": Fault(receives_fail, 0, CHILD),
-    "twice": Fault(twice, 2, NOBODY),
-    "lost": Fault(lost, 2, CHILD),
-    "late": Fault(late, 2, NOBODY),
-    "late_gone": Fault(late_gone, 3, OURS),
-    "silent": Fault(silent, 3, OURS),
-    "wedged": Fault(wedged, 1, OURS),
-    "storm": Fault(storm, 1, NOBODY),
-    "elsewhere": Fault(elsewhere, 1, NOBODY),
-    "untimely": Fault(untimely, 1, OURS),
-    "slow_verbs": Fault(slow_verbs, 0, NOBODY, SLOW_VERBS * SLOW_MS / 1000),
-    "mute": Fault(mute, 8, NOBODY),
-    "silence": Fault(silence, 60, NOBODY),
-    "tardy": Fault(tardy, 5, NOBODY),
-    "lossy_mads": Fault(lossy_mads, 5, NOBODY),
-    "failover": Fault(failover, 1, NOBODY),
-    "other_lids": Fault(other_lids, 1, OURS),
-    "no_pkey": Fault(no_pkey, 2, CHILD),
-    "odd_paths": Fault(odd_paths, 3, NOBODY),
-    "wrong_paths": Fault(wrong_paths, 3, OURS),
-    "odd_groups": Fault(odd_groups, 3, OURS),
-    "wrong_groups": Fault(wrong_groups, 3, OURS),
-    "refusal": Fault(refusal, 5, NOBODY),
-    "flapping": Fault(flapping, 4, OURS),
-    "loss_1": Fault(packets("loss_ppm", 1), 3, OURS),
-    "loss_30": Fault(packets("loss_ppm", 30, stream=False), 4, OURS),
-    "twice_1": Fault(packets("dup_ppm", 1), 3, NOBODY, copies=True),
-    "twice_30": Fault(packets("dup_ppm", 30), 3, NOBODY, copies=True),
-    "disorder_1": Fault(packets("reorder_ppm", 1), 3, NOBODY),
-    "disorder_30": Fault(packets("reorder_ppm", 30), 3, NOBODY),
+    # Sends of a child's complete with each status that there is.
+    "test_sends_fail": Fault(sends_fail, 0, CHILD),
+    # So do its receives.
+    "test_receives_fail": Fault(receives_fail, 0, CHILD),
+    # Completions of a child's QPs come twice.
+    "test_twice": Fault(twice, 2, NOBODY),
+    # They never come.
+    "test_lost": Fault(lost, 2, CHILD),
+    # They come late.
+    "test_late": Fault(late, 2, NOBODY),
+    # They come when the QP that they are of was given up.
+    "test_late_gone": Fault(late_gone, 3, OURS),
+    # Completions raise no interrupts.
+    "test_silent": Fault(silent, 3, OURS),
+    # The HCA stands still, and all is closed meanwhile.
+    "test_wedged": Fault(wedged, 1, OURS),
+    # Events that are not true, many at once, in any order.
+    "test_storm": Fault(storm, 1, NOBODY),
+    # Events of other ports of the HCAs.
+    "test_elsewhere": Fault(elsewhere, 1, NOBODY),
+    # Events come when the opposite is true.
+    "test_untimely": Fault(untimely, 1, OURS),
+    # Verbs take their time.
+    "test_slow_verbs": Fault(slow_verbs, 0, NOBODY, SLOW_VERBS * SLOW_MS / 1000),
+    # The SA is silent.
+    "test_mute": Fault(mute, 8, NOBODY),
+    # It is silent for a minute, and nothing says that it is back.
+    "test_silence": Fault(silence, 60, NOBODY),
+    # The SA answers when nobody waits any more.
+    "test_tardy": Fault(tardy, 5, NOBODY),
+    # Every third MAD is lost.
+    "test_lossy_mads": Fault(lossy_mads, 5, NOBODY),
+    # The master SM dies, twice in a minute.
+    "test_failover": Fault(failover, 1, NOBODY),
+    # The SM gives hosts other LIDs.
+    "test_other_lids": Fault(other_lids, 1, OURS),
+    # The SM takes a child's P_Key away.
+    "test_no_pkey": Fault(no_pkey, 2, CHILD),
+    # The SA knows paths of another SL, MTU and rate.
+    "test_odd_paths": Fault(odd_paths, 3, NOBODY),
+    # The SA knows paths that lead nowhere.
+    "test_wrong_paths": Fault(wrong_paths, 3, OURS),
+    # The SA knows groups of another SL, MTU and rate.
+    "test_odd_groups": Fault(odd_groups, 3, OURS),
+    # The SA knows groups with another Q_Key and LID.
+    "test_wrong_groups": Fault(wrong_groups, 3, OURS),
+    # The SA refuses everything.
+    "test_refusal": Fault(refusal, 5, NOBODY),
+    # A link goes down and up ten times a second.
+    "test_flapping": Fault(flapping, 4, OURS),
+    # One packet in a hundred is lost.
+    "test_loss_1": Fault(packets("loss_ppm", 1), 3, OURS),
+    # Three in ten are.
+    "test_loss_30": Fault(packets("loss_ppm", 30, stream=False), 4, OURS),
+    # One in a hundred arrives twice.
+    "test_twice_1": Fault(packets("dup_ppm", 1), 3, NOBODY, copies=True),
+    # Three in ten do.
+    "test_twice_30": Fault(packets("dup_ppm", 30), 3, NOBODY, copies=True),
+    # One in a hundred is overtaken.
+    "test_disorder_1": Fault(packets("reorder_ppm", 1), 3, NOBODY),
+    # Three in ten are.
+    "test_disorder_30": Fault(packets("reorder_ppm", 30), 3, NOBODY),
 }
 
 
-def suffer(mode, name):
+def suffer(mode, fault):
     """What FAULTS says of a fault holds, in that mode."""
-    fault = FAULTS[name]
     scene = scene_of(mode)
     flows = scene.flows()
     flows.run(20)
@@ -880,12 +911,12 @@ def suffer(mode, name):
         ksft_eq({flow: flows[flow].twice() for flow in rest}, dict.fromkeys(rest, 0),
                 "datagrams that came twice")
     flows.stop()
-    sound(scene, name)
+    sound(scene)
 
 
-def sound(scene, name):
+def sound(scene):
     """Afterwards all is as it was, and the driver made no mistake."""
-    wait_until(scene.sound, 10, f"all of the scene after {name}")
+    wait_until(scene.sound, 10, "all of the scene after the fault")
     tcp_transfer(scene.pair.a, scene.pair.b, 1 << 18)
     tcp_transfer(scene.links["child"].b, scene.links["child"].a, 1 << 18)
     for end in (*scene.pair, *scene.second):
