@@ -164,6 +164,7 @@ def test_files():
     return harness.find_files(TESTS)
 
 
+@functools.lru_cache(None)
 def minutes_of(pattern, group=groups.DEFAULT, kind="ours"):
     """Minutes that "check T=@pattern" takes, as the tree states."""
     jobs = harness.make_jobs(test_files(), pattern, kind, teardown=True)
@@ -198,24 +199,42 @@ def life_files(first=0):
     return names[first:] + names[:first]
 
 
-def exactly(names):
-    """T= for the cases of @life in these files, and no others."""
+@functools.lru_cache(None)
+def case_names():
+    """All cases, as "FILE.CASE"."""
+    return [f"{file.name}.{case}" for file in test_files() for case in file.cases]
+
+
+def alone(name):
+    """A word of T= that selects this case, and none whose name it is a part of."""
+    if any(name in other and name != other for other in case_names()):
+        return f"{name[:-1]}[{name[-1]}]"
+    return name
+
+
+def selecting(wanted):
+    """T= for the cases that wanted(file, case) is true of; nothing if there is none."""
     found = []
     for file in test_files():
-        if file.name not in names:
-            continue
-        cases = [c for c in file.cases if "life" in file.groups_of(c)]
+        cases = [case for case in file.cases if wanted(file, case)]
         found += [f"{file.name}.*"] if cases == list(file.cases) else \
-            [f"{file.name}.{case}" for case in cases]
+            [alone(f"{file.name}.{case}") for case in cases]
     return ",".join(found)
 
 
-def beside_core():
-    """T= for the cases that are not in the core, and have a result that repeats."""
-    return ",".join(f"{file.name}.{case}" for file in test_files()
-                    for case in file.cases
-                    if not {groups.DEFAULT, *groups.EXPLORE} &
-                    set(file.groups_of(case)))
+def exactly(names):
+    """T= for the cases of @life in these files, and no others."""
+    return selecting(lambda file, case: file.name in names and
+                     "life" in file.groups_of(case))
+
+
+def beside_core(group):
+    """
+    T= for the cases that have this group as their first one, and are not in the core:
+    each is in one of the groups only.
+    """
+    return selecting(lambda file, case: file.groups_of(case)[:1] == (group,) and
+                     groups.DEFAULT not in file.groups_of(case))
 
 
 def life_parts(minutes):

@@ -9,9 +9,9 @@ import tempfile
 import time
 
 from lib import groups, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_lt, ksft_ne
-from lib import ksft_true
+from lib import ksft_true, timeout
 import pieces
-from common import TESTING
+from common import TESTING, load_program
 
 BOOT = "host"
 
@@ -124,6 +124,35 @@ def test_life_exactly():
             of = file.groups_of(case)
             ksft_eq(bool(pieces.harness.matches(pattern, file.name, case, of)),
                     "life" in of, f"{file.name}.{case}")
+
+
+@timeout(180)
+def test_rotation():
+    """CI comes to each case: in the core, or in one short piece on the usual kernel."""
+    program = load_program(os.path.join(TESTING, "ci"))
+    found = [piece for piece in program.others() if len(piece.argv) == 2]
+    for piece in found:
+        ksft_le(piece.minutes, 20, piece.name)
+    patterns = [piece.argv[1].removeprefix("T=") for piece in found]
+    for file in pieces.test_files():
+        for case in file.cases:
+            of = file.groups_of(case)
+            ksft_eq(sum(pieces.harness.matches(pattern, file.name, case, of)
+                        for pattern in patterns),
+                    int(groups.DEFAULT not in of and of[0] not in groups.EXPLORE),
+                    f"{file.name}.{case}")
+
+
+def test_alone():
+    """A case whose name is a part of another one's is selected without that."""
+    names = pieces.case_names()
+    short = next(name for name in names for other in names
+                 if name in other and name != other)
+    found = [name for name in names
+             if pieces.harness.matches(pieces.alone(short), *name.split("."))]
+    ksft_eq(found, [short])
+    longest = max(names, key=len)
+    ksft_eq(pieces.alone(longest), longest)
 
 
 def test_life_parts():

@@ -6,6 +6,7 @@ Nothing here starts a machine; that keeps the verdict testable on its own.
 
 import ast
 import fnmatch
+import functools
 import os
 import re
 import threading
@@ -149,10 +150,11 @@ def find_files(directory):
             if re.fullmatch(r"[a-z]+_\w+\.py", name)]
 
 
+@functools.lru_cache(16)
 def words_of(pattern):
-    """The parts of T=@pattern."""
-    return re.split(r"[ ,]+", pattern.strip(" ,")) if pattern.strip(" ,") \
-        else []
+    """The parts of T=@pattern, which is asked for each case again."""
+    return tuple(re.split(r"[ ,]+", pattern.strip(" ,"))
+                 if pattern.strip(" ,") else ())
 
 
 def check_pattern(pattern):
