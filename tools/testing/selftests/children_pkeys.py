@@ -6,9 +6,10 @@ partitions.conf again.  Traffic in other partitions does not notice.
 
 import re
 
-from lib import (Stream, defer, ends, fixed_in_ours, ksft_eq, ksft_false, ksft_in,
-                 ksft_not_in, ksft_true, mcast_receiver, mgid_of, ours_only, ping,
-                 ping_ok, read, slow, sm, tcp_transfer, timeout, wait_until)
+from lib import (Stream, defer, ends, fixed_in_ours, in_groups, ksft_eq, ksft_false,
+                 ksft_in, ksft_not_in, ksft_true, mcast_receiver, mgid_of,
+                 ours_only, ping, ping_ok, read, slow, sm, tcp_transfer, timeout,
+                 wait_until)
 from lib.child import (Children, answer_for_themselves, child_by_ip,
                        children)
 from lib.traffic import mcast_start
@@ -73,6 +74,7 @@ def test_granted_late():
     ping_ok(others.a.ns, others.b.v4)
 
 
+@in_groups("core", "children")
 @timeout(200)
 def test_taken_and_given():
     """A P_Key is taken and given back, twice; others do not notice."""
@@ -105,6 +107,7 @@ def place(end, pkey):
     return None
 
 
+@in_groups("core", "children")
 @timeout(150)
 def test_index_moves():
     """A P_Key moves in the table: the child follows it, others stay."""

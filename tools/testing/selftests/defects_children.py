@@ -5,8 +5,8 @@ import errno
 import statistics
 import threading
 
-from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, ip, ksft_eq,
-                 ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
+from lib import (ROOT, cmd, defer, ends, exists, fixed_in_ours, in_groups, ip,
+                 ksft_eq, ksft_false, ksft_in, ksft_le, ksft_lt, ksft_pr, ksft_true,
                  now, slow, timeout, wait_until)
 from lib import many
 from lib.child import (child_by_ip, create_child, delete_child, errno_of,
@@ -135,6 +135,7 @@ def test_files():
     ksft_eq(child.read("parent"), child.parent.ifname)
 
 
+@in_groups("core", "interop")
 @fixed_in_ours("2x is taken for 2")
 def test_junk():
     """A P_Key with something behind it is refused."""
@@ -155,6 +156,7 @@ def test_netnsid():
     ksft_in("link_netnsid", child.link())
 
 
+@in_groups("core", "interop")
 @fixed_in_ours("EBUSY unless the interface is down")
 def test_live_address():
     """The address is changed while the interface is up."""

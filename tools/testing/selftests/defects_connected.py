@@ -5,11 +5,11 @@ import os
 import socket
 import struct
 
-from lib import (Stream, UdpSink, defer, ends, ends_with, fixed_in_ours,
-                 kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt,
-                 ksft_pr, ksft_true, load_module, loaded, module, neigh_flush,
-                 now, ping, ping_ok, read, slow, tcp_transfer, timeout,
-                 udp_exchange, unload_module, wait_until, write)
+from lib import (Stream, UdpSink, defer, ends, ends_with, fixed_in_ours, in_groups,
+                 kmsg_since, ksft_eq, ksft_ge, ksft_gt, ksft_le, ksft_lt, ksft_pr,
+                 ksft_true, load_module, loaded, module, neigh_flush, now, ping,
+                 ping_ok, read, slow, tcp_transfer, timeout, udp_exchange,
+                 unload_module, wait_until, write)
 from lib.ksft import SetupFailed
 from lib.traffic import _addr, udp_send
 
@@ -126,6 +126,7 @@ def test_idle_memory():
     ksft_true(pair.a.carrier())
 
 
+@in_groups("core", "interop")
 @fixed_in_ours("a QP in ERR without an error completion is used for ever")
 def test_flush_only():
     """A sending QP that only flushes is replaced."""
@@ -211,6 +212,7 @@ def test_not_ready():
     ksft_eq(len(sink.seen), sent)
 
 
+@in_groups("core", "interop")
 @fixed_in_ours("what was not acknowledged is dropped with the connection")
 def test_not_acknowledged():
     """A request fails: what it carried is sent once more."""

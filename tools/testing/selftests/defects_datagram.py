@@ -7,14 +7,17 @@ The LID change of a peer is in events_fabric, the silent SA in events_device.
 import re
 import threading
 
-from lib import (Flood, Stream, Tracer, UdpSink, defer, ends, fixed_in_ours, ip, kmsg_since, kmsg_tail,
-                 ksft_eq, ksft_ge, ksft_le, ksft_lt, ksft_pr, mcast_flow, neigh_flush, ours_only,
-                 ping_ok, read_int, slow, sm, tcp_transfer, timeout, udp_exchange, wait_until)
+from lib import (Flood, Stream, Tracer, UdpSink, defer, ends, fixed_in_ours,
+                 in_groups, ip, kmsg_since, kmsg_tail, ksft_eq, ksft_ge, ksft_le,
+                 ksft_lt, ksft_pr, mcast_flow, neigh_flush, ours_only, ping_ok,
+                 read_int, slow, sm, tcp_transfer, timeout, udp_exchange,
+                 wait_until)
 from lib.traffic import _addr, mcast_send, udp_send
 
 BOOT = {"hcas": 2, "seconds": 60}
 
 
+@in_groups("core", "interop")
 @fixed_in_ours("3 packets wait for a path, the others are dropped")
 def test_first_burst():
     """A burst to a neighbour whose path is unknown loses nothing."""
@@ -146,6 +149,7 @@ def test_no_lost_wakeup():
     ksft_eq(kmsg_since(pattern="transmit queue .* timed out"), [])
 
 
+@in_groups("core", "interop")
 @timeout(60)
 def test_path_storm():
     """Threads that send to one unknown neighbour: few path queries."""

@@ -8,11 +8,11 @@ import os
 import socket
 
 from lib import (Flood, Skip, defer, ends, ends_with, expect_report, hca, hold,
-                 ifaces, ip, ksft_eq, ksft_false, ksft_ge, ksft_in, ksft_le,
-                 ksft_ne, ksft_pr, kmsg_since, kmsg_tail, load_module, loaded,
-                 mcast_flow, mcast_receiver, mcast_sender, neigh_flush, now, ping,
-                 ping_ok, port, read, slow, tcp_transfer, timeout, udp_exchange,
-                 unload_module, wait_until)
+                 ifaces, in_groups, ip, ksft_eq, ksft_false, ksft_ge, ksft_in,
+                 ksft_le, ksft_ne, ksft_pr, kmsg_since, kmsg_tail, load_module,
+                 loaded, mcast_flow, mcast_receiver, mcast_sender, neigh_flush, now,
+                 ping, ping_ok, port, read, slow, tcp_transfer, timeout,
+                 udp_exchange, unload_module, wait_until)
 from lib.ipoib import drop_all, iface_of
 from lib.ksft import marker
 from lib.traffic import SO_SNDBUFFORCE, udp_send
@@ -141,6 +141,7 @@ def test_qkey():
     works(ends())
 
 
+@in_groups("core", "life")
 @timeout(120)
 def test_close():
     """A QP that can't be reset is replaced, whatever it held comes back."""
@@ -183,6 +184,7 @@ def test_new_number_announced():
     works(pair)
 
 
+@in_groups("core", "life")
 @timeout(120)
 def test_restart():
     """A QP that failed and can't be reset gets a successor and an address."""
@@ -378,6 +380,7 @@ def test_marker():
     works(pair)
 
 
+@in_groups("core", "life")
 @timeout(120)
 def test_attach():
     """A group the QP can't be attached to is tried again."""
@@ -514,6 +517,7 @@ def test_detach_ring():
     works(pair)
 
 
+@in_groups("core", "life")
 @timeout(120)
 def test_address_handle():
     """A handle can't be made, for a peer or a group: packets wait."""

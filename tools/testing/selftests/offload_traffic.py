@@ -8,9 +8,9 @@ import signal
 import socket
 import struct
 
-from lib import (Capture, Flood, Netns, UdpSink, defer, define, ends, hold, ip, ksft_eq,
-                 ksft_true, not_ud, ping_ok, plain_ends, read, slow, tcp_transfer,
-                 timeout, udp_exchange, wait_until, write)
+from lib import (Capture, Flood, Netns, UdpSink, defer, define, ends, hold, in_groups,
+                 ip, ksft_eq, ksft_true, not_ud, ping_ok, plain_ends, read, slow,
+                 tcp_transfer, timeout, udp_exchange, wait_until, write)
 from lib.connected import (both_connected, conns, counter, set_mode,
                            to_datagram)
 from lib.traffic import datagram, family_of
@@ -180,6 +180,7 @@ def order_kept(pair):
                 check_order(pair, address)
 
 
+@in_groups("core", "offload")
 @timeout(120)
 def test_order():
     """Short datagrams, which GRO is spared, do not overtake long ones."""
@@ -318,6 +319,7 @@ def sendfile(pair):
                                         lambda sock: send_file(sock, data))
 
 
+@in_groups("core", "offload")
 @timeout(90)
 def test_sendfile():
     """TCP from pages of a file."""
@@ -450,6 +452,7 @@ def short_ring(pair):
     pair.ready()
 
 
+@in_groups("core", "offload")
 @timeout(90)
 @not_ud("no ethtool -G")
 def test_raw_segments():
@@ -507,6 +510,7 @@ def forwarded(pair, far):
         ksft_eq((len(got.seen), got.bad), (20, 0), "datagrams")
 
 
+@in_groups("core", "offload")
 @timeout(120)
 def test_forwarded():
     """From the fabric to a veth and back, with offloads on."""
@@ -566,6 +570,7 @@ def bad_checksums(space):
     return int(dict(zip(*lines))["InCsumErrors"])
 
 
+@in_groups("core", "offload")
 @timeout(120)
 def test_checksums_connecting():
     """Small datagrams while connections break and come up: all finished."""
@@ -595,6 +600,7 @@ def test_checksums_connecting():
 # ---- mappings that fail --------------------------------------------------
 
 
+@in_groups("core", "offload")
 @timeout(120)
 def test_mapping_fails():
     """A mapping fails in the middle of a packet: the rest is sent again."""
