@@ -5,8 +5,8 @@ import os
 import tempfile
 from unittest import mock
 
-from lib import ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
-from lib import groups, harness, literals
+from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_raises, ksft_true
+from lib import groups, harness, literals, sites
 import slowness
 from common import TESTS
 
@@ -301,7 +301,7 @@ def test_x():
 
 
 def test_names_followed():
-    """What a file imports from the library, or from another test file, is read there."""
+    """What a file imports from the library or another test file is read there."""
     with tempfile.TemporaryDirectory() as where:
         os.mkdir(os.path.join(where, "lib"))
         write_text(where, "lib/__init__", "from .more import WHY\n")
@@ -347,6 +347,65 @@ def test_budgets():
         ksft_true(jobs, f"somebody in @{name}")
         ksft_le(round(groups.estimate(jobs, name) / 60, 1), group.minutes,
                 f"minutes of @{name}")
+
+
+def test_spread():
+    """Any number of places that a sample begins with are spread over all."""
+    for count in (0, 1, 2, 7, 100):
+        for first in range(24):
+            order = sites.spread(count, first)
+            ksft_eq(sorted(order), list(range(count)))
+            for chosen in range(1, count + 1):
+                edges = [-1, *sorted(order[:chosen]), count]
+                gap = max(after - before for before, after in zip(edges, edges[1:]))
+                ksft_le(gap, 2 + 2 * count / chosen, f"{chosen} of {count}")
+    firsts = {sites.spread(24, first)[0] for first in range(24)}
+    ksft_le(15, len(firsts), "operations begin elsewhere")
+
+
+def sampled(where, count, took, last=False):
+    """
+    What fails in the sample of an operation with @count sites, the first of which is a
+    QP's, if each try takes so many seconds: [(site, times)].
+    """
+    def make():
+        return sites.Operation("made up", None, None, last=last)
+
+    def now():
+        return clock[0]
+
+    def inject(_operation, _module, site, times):
+        clock[0] += took
+        failed.append((site.offset, times))
+        return 1, ""
+    there = [sites.Site("memory" if place else "destroy_qp", place, "f")
+             for place in range(count)]
+    clock, failed = [0.0], []
+    old = {name: getattr(sites, name) for name in ("now", "inject", "explore")}
+    vars(sites).update(now=now, inject=inject, explore=lambda *_: there)
+    try:
+        sites.sample(make, sites.Module("none"), [*[None] * where, make])
+    finally:
+        vars(sites).update(old)
+    return failed
+
+
+def test_sample():
+    """A sample is the same each time, has all ways to fail, and ends in time."""
+    share = sites.seconds(sites.SAMPLE_SECONDS / 3)
+    whole = sampled(2, 40, share / 19.5)
+    ksft_eq(len(whole), 20)
+    ksft_eq(whole, sampled(2, 40, share / 19.5))
+    ksft_eq(whole[:5], sampled(2, 40, share / 4.5), "on a slower host")
+    ksft_eq(sampled(2, 40, 3 * share), whole[:1], "one at least")
+    ksft_eq({times for _, times in whole}, set(sites.TIMES))
+    ksft_eq(len({place for place, _ in whole}), 20, "sites")
+    ksft_eq(sorted(place for place, _ in sampled(2, 5, 0)), list(range(5)), "no more")
+    for where in range(6):
+        ksft_false((0, 0) in sampled(where, 1, 0, last=True), "a QP that is left")
+    sites.all_sampled(sites.Module("none"))
+    with ksft_raises(Skip):
+        sites.all_sampled(sites.Module("never sampled"))
 
 
 def test_estimate():

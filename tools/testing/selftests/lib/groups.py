@@ -104,6 +104,7 @@ BY_PREFIX = {
     "offload": ("offload",),
     "queues": ("core", "datagram"),
     "sites": ("sites",),
+    "sites_sample": ("core",),
     "stress": ("stress",),
     "users": ("users",),
     "verbs": ("verbs",),

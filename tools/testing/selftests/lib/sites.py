@@ -18,7 +18,7 @@ from common import ROOT as TREE
 from . import failslab
 from .elf import Elf
 from .fabric import ONLY_RECORDED, fabric
-from .ksft import CaseTimeout, Failed, Skip, ksft_eq, ksft_pr, undone
+from .ksft import CaseTimeout, Failed, Skip, ksft_eq, ksft_gt, ksft_pr, undone
 from .netns import ROOT, known
 from .traffic import neigh_flush, ping, tcp_transfer
 from .utils import CmdError, exists, hold, now, read, read_int, slow, wait_until
@@ -43,6 +43,10 @@ TIMES = {1: "once", 2: "twice", 0: "for good"}
 # Seconds of injections per case, unless IPOIB_SITES says others (0: no end of them),
 # and what may be wrong until a case is given up
 SECONDS, MOST_PROBLEMS = 45, 3
+# The same of a sample of all operations of a module, in the core: see sample()
+SAMPLE_SECONDS = 180
+# Multiples of it are spread evenly, modulo 1, however many there are.
+GOLDEN = (5 ** 0.5 - 1) / 2
 
 # offset: of the address that is returned to, from the start of .text; None: wherever
 # it is called
@@ -234,6 +238,8 @@ def works(pair):
 # made those that were explored
 _reached = collections.defaultdict(set)
 _explored = set()
+# How often calls of a module have failed in samples: {name: [of each operation]}
+_sampled = collections.defaultdict(list)
 # What fabric.record() was last called with
 _range = []
 
@@ -331,9 +337,9 @@ def seed():
     return int(os.environ.get("IPOIB_SEED") or time.time() // 86400)
 
 
-def seconds():
+def seconds(usual=SECONDS):
     """How long a case may go on: as it is measured on Debian's kernel."""
-    asked = float(os.environ.get("IPOIB_SITES") or SECONDS)
+    asked = float(os.environ.get("IPOIB_SITES") or usual)
     return max(1, slowness.emulation() / slowness.CHECK) * asked or float("inf")
 
 
@@ -344,11 +350,12 @@ class Tally:
         self.failed, self.refused, self.missed = 0, 0, []
         self.problems = []
 
-    def one(self, operation, module, site):
-        """A site fails once, twice, for good."""
-        for times, how in TIMES.items():
+    def one(self, operation, module, site, ways=tuple(TIMES)):
+        """A site fails once, twice, for good: in these ways."""
+        for times in ways:
             if not operation.lets_fail(site.name, times):
                 continue
+            how = TIMES[times]
             what = f"{operation.name}: {site.name} at {site.symbol} fails {how}"
             try:
                 hits, why = inject(operation, module, site, times)
@@ -364,6 +371,14 @@ class Tally:
                 return
             self.failed += 1
             self.refused += bool(why)
+
+    def tell(self, operation, tried, sites):
+        """Print it; nothing may be wrong."""
+        ksft_pr(f"{operation.name}: {tried} of {len(sites)} sites tried; they failed "
+                f"{self.failed} times, {self.refused} times it was refused")
+        for each in self.missed:
+            ksft_pr(f"not reached again: {each}")
+        ksft_eq(self.problems, [], "after failures")
 
 
 def every(make, module):
@@ -383,11 +398,53 @@ def every(make, module):
         tried += 1
         if tried % 10 == 0:
             ksft_pr(f"{operation.name}: {tried} of {len(sites)} sites")
-    ksft_pr(f"{operation.name}: {tried} of {len(sites)} sites tried; they failed "
-            f"{tally.failed} times, {tally.refused} times it was refused")
-    for each in tally.missed:
-        ksft_pr(f"not reached again: {each}")
-    ksft_eq(tally.problems, [], "after failures")
+    tally.tell(operation, tried, sites)
+
+
+def spread(count, first):
+    """
+    The numbers below @count in an order of which each beginning is spread evenly;
+    what it begins with is spread evenly over @first, too.
+    """
+    order = {}
+    while len(order) < count:
+        order.setdefault(int(first * GOLDEN % 1 * count))
+        first += 1
+    return list(order)
+
+
+def sample(make, module, operations):
+    """
+    Some of the sites of the operation that @make() is fail, each in one way, for this
+    operation's share of SAMPLE_SECONDS, and one at least.  Which ones, in what order,
+    and how is the same as long as the sites are, so that what is found is due to what
+    has changed; only how many there is time for depends on the host.
+    """
+    end = now() + seconds(SAMPLE_SECONDS / len(operations))
+    number, operation = operations.index(make), make()
+    sites = explore(operation, module)
+    _explored.add(make)
+    ksft_pr(f"{operation.name}: {len(sites)} sites, a sample of them")
+    tally, tried = Tally(), 0
+    for place in spread(len(sites), number):
+        if tried and now() >= end or len(tally.problems) >= MOST_PROBLEMS:
+            break
+        site = sites[place]
+        ways = [times for times in TIMES if operation.lets_fail(site.name, times)]
+        if ways:
+            tally.one(operation, module, site, [ways[(number + tried) % len(ways)]])
+            tried += 1
+    _sampled[module.name].append(tally.failed)
+    tally.tell(operation, tried, sites)
+
+
+def all_sampled(module):
+    """In most operations of which there was a sample, a call has failed."""
+    counts = _sampled[module.name]
+    if not counts:
+        raise Skip("no operation was sampled")
+    ksft_pr(f"{sum(counts)} failures in {len(counts)} operations")
+    ksft_gt(2 * sum(map(bool, counts)), len(counts), "operations with failures, twice")
 
 
 # ---- is that all? --------------------------------------------------------
