@@ -281,7 +281,7 @@ unit:
 fuzz: setup
 	@$(FUZZ)/fuzz MINUTES='$(MINUTES)' SEED='$(SEED)' KERNEL='$(KERNEL)' \
 		DEBUG='$(DEBUG)' REPLAY='$(REPLAY)' EMPTY='$(EMPTY)' KEEP='$(KEEP)' \
-		ONLY='$(ONLY)'
+		ONLY='$(ONLY)' DEFECT='$(DEFECT)'
 
 demo: setup
 	@tools/testing/demo
@@ -383,7 +383,7 @@ help:
 	@echo '                  make check'
 	@echo 'make fuzz         let libFuzzer look for input that breaks them, and for packets,'
 	@echo '                  requests and commands that break the modules in a machine;'
-	@echo '                  MINUTES=5, DEBUG=1, REPLAY=FILE: $(FUZZ)/README.rst'
+	@echo '                  MINUTES=5, DEBUG=1, REPLAY=FILE, DEFECT=NAME: $(FUZZ)/README.rst'
 	@echo 'make shell        a root shell in a virtual machine, two hosts on the fabric'
 	@echo 'make fabric-shell the same, for programs that use verbs (ibv_*, perftest)'
 	@echo 'make setup        install what tests and machines need (Debian 12, as root);'

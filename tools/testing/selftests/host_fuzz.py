@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The logic that needs no device, under a fuzzer with sanitizers."""
 
+import collections
+import itertools
 import os
 import re
 import subprocess
 
 from lib import ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout
-from common import TESTING, load_program
+from common import ROOT, TESTING, load_program
 
 BOOT = "host"
 
@@ -89,6 +91,31 @@ def kinds_of_agent():
     with open(os.path.join(FUZZ, "agent", "agent.h"), encoding="utf-8") as file:
         body = re.search(r"enum call_kind {(.*?)CALL_KINDS", file.read(), re.S)[1]
     return [name.lower() for name in re.findall(r"CALL_(\w+),", body)]
+
+
+def defect_input(header, text):
+    """The input that the header of a patch says; there is none but has calls."""
+    lines = header.partition("\nReached by:\n")[2].splitlines(keepends=True)
+    calls = "".join(itertools.takewhile(lambda line: line.startswith("\t"), lines))
+    return text.to_binary(calls)
+
+
+def test_defects():
+    """Old defects can still be put back, and say where they are seen and by what."""
+    text = load_program(os.path.join(FUZZ, "text.py"))
+    names = sorted(os.listdir(os.path.join(FUZZ, "defects")))
+    areas = collections.Counter(name.partition("-")[0] for name in names)
+    ksft_eq(areas, {"cm": 2, "netlink": 2, "packet": 2, "sa": 2, "uverbs": 2})
+    for name in names:
+        path = os.path.join(FUZZ, "defects", name)
+        with open(path, encoding="utf-8") as file:
+            header = file.read().partition("\n--- a/")[0]
+        ksft_true(re.search(r"^Kernel: (6\.12|debug)$", header, re.M), name)
+        ksft_true(defect_input(header, text), f"{name}: an input")
+        # Without fuzz: what has moved away from it may not be what it was.
+        done = subprocess.run(["patch", "-p1", "--dry-run", "-F0", "-f", "-i", path],
+                              cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        ksft_eq((done.returncode, done.stdout if done.returncode else ""), (0, ""), name)
 
 
 def test_inputs():
