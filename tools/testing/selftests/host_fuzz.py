@@ -2,10 +2,12 @@
 """The logic that needs no device, under a fuzzer with sanitizers."""
 
 import collections
+import ctypes
 import itertools
 import os
 import re
 import subprocess
+import tempfile
 
 from lib import ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout
 from common import ROOT, TESTING, load_program
@@ -116,6 +118,88 @@ def test_defects():
         done = subprocess.run(["patch", "-p1", "--dry-run", "-F0", "-f", "-i", path],
                               cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         ksft_eq((done.returncode, done.stdout if done.returncode else ""), (0, ""), name)
+
+
+# In place of libFuzzer's: what it changes in data is its business.
+MUTATE = """
+#include <stddef.h>
+#include <stdint.h>
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max)
+{
+	(void)data;
+	return size < max ? size : max;
+}
+"""
+
+
+def load_mutator(where):
+    """agent/input.c as a library."""
+    library = os.path.join(where, "input.so")
+    subprocess.run(["clang-14", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE",
+                    "-I", os.path.join(ROOT, "include", "uapi"), "-o", library,
+                    os.path.join(FUZZ, "agent", "input.c"), "-x", "c", "-"],
+                   input=MUTATE, text=True, check=True)
+    loaded = ctypes.CDLL(library)
+    for name in ("LLVMFuzzerCustomMutator", "LLVMFuzzerCustomCrossOver"):
+        getattr(loaded, name).restype = ctypes.c_size_t
+    return loaded
+
+
+def calls_made(loaded, text, times):
+    """How often new calls are of each kind and variant."""
+    made = {kind: collections.Counter() for kind in text.KINDS}
+    size_t = ctypes.c_size_t
+    for seed in range(times):
+        data = ctypes.create_string_buffer(4096)
+        size = loaded.LLVMFuzzerCustomMutator(data, size_t(0), size_t(4096), seed)
+        for kind, variant, _ in text.calls_of(data.raw[:size]):
+            made[kind][variant] += 1
+    return made
+
+
+def test_variants():
+    """Calls of all kinds are made, and those that others need often enough."""
+    text = load_program(os.path.join(FUZZ, "text.py"))
+    with tempfile.TemporaryDirectory() as where:
+        loaded = load_mutator(where)
+    made = calls_made(loaded, text, 20000)
+    total = sum(calls.total() for calls in made.values())
+
+    def share(kind, variants):
+        return sum(made[kind][n] for n in variants) / made[kind].total()
+
+    for kind, calls in made.items():
+        ksft_ge(calls.total(), total / 100, kind)
+    for variant in range(64, 69):
+        ksft_ge(share("verbs", [variant]), 0.05, f"verbs {variant:#x}")
+    for family in range(3):
+        ksft_ge(share("genl", range(64 * family + 1, 64 * family + 6)),
+                0.02, f"family {family}")
+    for command in (0x0f, 0x11, 0x28, 0x3d):
+        ksft_ge(share("ethtool", [command]), 0.04, f"ethtool {command:#x}")
+    for variant in range(24):
+        ksft_ge(share("packet", [variant]), 0.01, f"packet {variant:#x}")
+    ksft_ge(share("link", range(16, 256)), 0.1, "links that are made with more")
+
+
+def test_crossover():
+    """Two inputs are made one less often than libFuzzer asks for it."""
+    size_t = ctypes.c_size_t
+    one, other = bytes([0, 1, 0, 0]) * 4, bytes([1, 2, 0, 0]) * 4
+    with tempfile.TemporaryDirectory() as where:
+        loaded = load_mutator(where)
+    done = 0
+    for seed in range(4000):
+        data = ctypes.create_string_buffer(4096)
+        size = loaded.LLVMFuzzerCustomCrossOver(
+            one, size_t(len(one)), other, size_t(len(other)), data, size_t(4096),
+            seed)
+        done += size > 0
+        calls = [data.raw[at:at + 4] for at in range(0, size, 4)]
+        # The calls of one come before those of the other.
+        ksft_eq(calls, sorted(calls))
+    ksft_in(done, range(600, 1400), "of 4000")
 
 
 def test_inputs():

@@ -168,6 +168,26 @@ void write_call(const struct call *call);
 void read_call(const struct call *call);
 void files_undo(void);
 
+/**
+ * enum verbs_variant - variants of user verbs that are not a command's number
+ * @VERBS_SCENE: PD, region, CQ, QP
+ * @VERBS_PAIR: two connected QPs
+ * @VERBS_UD: a UD QP that can send
+ * @VERBS_TRAFFIC: a receive and a send of the latest QPs
+ * @VERBS_READ_WRITE: RDMA of the latest QPs
+ * @VERBS_LAST: the last one of these
+ * @VERBS_IOCTL: from here on the ioctl, about an object
+ */
+enum verbs_variant {
+	VERBS_SCENE = 64,
+	VERBS_PAIR,
+	VERBS_UD,
+	VERBS_TRAFFIC,
+	VERBS_READ_WRITE,
+	VERBS_LAST = VERBS_READ_WRITE,
+	VERBS_IOCTL = 128,
+};
+
 void verbs_call(const struct call *call);
 void verbs_close(void);
 

@@ -5,10 +5,18 @@
  * kind, variant, length in two bytes (big-endian), data; and again.  What does
  * not fit is cut, so that any bytes are an input.
  */
+#include <linux/eipoib.h>
+#include <linux/ethtool.h>
+#include <linux/ipoib.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent.h"
+
+/* One of so many times two inputs are made one when libFuzzer wants it. */
+#define CROSS_OVER	4
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
@@ -125,11 +133,81 @@ static u32 dice(u32 *state, u32 sides)
 	return (*state >> 8) % sides;
 }
 
-/* Kinds by how much there is behind them */
-static const u8 kind_weights[CALL_KINDS] = {
-	[CALL_PACKET] = 6, [CALL_CM] = 4, [CALL_SA] = 3, [CALL_LINK] = 4,
-	[CALL_GENL] = 4, [CALL_ETHTOOL] = 2, [CALL_WRITE] = 3, [CALL_READ] = 1,
-	[CALL_VERBS] = 6, [CALL_SEND] = 4, [CALL_WAIT] = 1,
+#define RANGES	6
+
+/**
+ * struct range - variants of a kind
+ * @first: the first one
+ * @last: the last one
+ * @weight: how often it is one of these, compared with other ranges
+ */
+struct range {
+	u8 first;
+	u8 last;
+	u8 weight;
+};
+
+/**
+ * struct kind - how often a call is made
+ * @weight: compared with other kinds: by how much there is behind it
+ * @variants: which of its variants; a kind has to say it, or none is made
+ */
+struct kind {
+	u8 weight;
+	struct range variants[RANGES];
+};
+
+#define ANY(n)	{ 0, 255, n }
+
+/* Packets by what they carry; with a length, or indecent */
+#define PAYLOADS	{ 0, 23, 8 }, { 0x40, 0x57, 2 }, { 0x80, 0x97, 2 }, ANY(1)
+/* Generic netlink: see genl_call(); ethtool's commands are those of Linux 6.12. */
+#define FAMILY(n)	((n) << 6)
+#define ETHTOOL_COMMANDS	44
+
+static const struct kind kinds[CALL_KINDS] = {
+	[CALL_PACKET] = { 6, {
+		PAYLOADS,
+		{ 0x20, 0x37, 2 },	/* other headers */
+	} },
+	[CALL_CM] = { 4, {
+		{ 0, 0, 3 },		/* without a REQ there is nothing else */
+		{ 1, 6, 5 },
+		{ 7, 10, 1 },
+	} },
+	[CALL_SA] = { 3, {
+		{ 0, 0, 3 },
+		{ 1, 1, 1 },
+	} },
+	[CALL_LINK] = { 4, {
+		{ 0, 15, 3 },
+		ANY(1),			/* links that are made with more */
+	} },
+	[CALL_GENL] = { 4, {
+		{ FAMILY(0) + 1, FAMILY(0) + IPOIB_CMD_MAX, 4 },
+		{ FAMILY(1) + 1, FAMILY(1) + EIPOIB_CMD_MAX, 4 },
+		{ FAMILY(2) + 1, FAMILY(2) + ETHTOOL_COMMANDS, 4 },
+		ANY(1),
+	} },
+	[CALL_ETHTOOL] = { 2, {
+		{ ETHTOOL_GCOALESCE, ETHTOOL_SRINGPARAM, 4 },
+		{ ETHTOOL_GPFLAGS, ETHTOOL_SPFLAGS, 2 },
+		{ ETHTOOL_GCHANNELS, ETHTOOL_SCHANNELS, 3 },
+		{ ETHTOOL_GSET, ETHTOOL_SFECPARAM, 4 },
+		{ 0x80, 0x87, 2 },	/* other ioctls */
+		ANY(1),
+	} },
+	[CALL_WRITE] = { 3, { ANY(1) } },
+	[CALL_READ] = { 1, { ANY(1) } },
+	[CALL_VERBS] = { 6, {
+		{ VERBS_SCENE, VERBS_LAST, 8 },
+		{ IB_USER_VERBS_CMD_CREATE_QP, IB_USER_VERBS_CMD_POST_RECV, 3 },
+		{ 0, IB_USER_VERBS_CMD_POST_SRQ_RECV, 3 },
+		{ VERBS_IOCTL, VERBS_IOCTL + UVERBS_OBJECT_ASYNC_EVENT, 1 },
+		ANY(1),
+	} },
+	[CALL_SEND] = { 4, { PAYLOADS } },
+	[CALL_WAIT] = { 1, { { 0, 15, 1 } } },
 };
 
 static u8 random_kind(u32 *state)
@@ -138,30 +216,39 @@ static u8 random_kind(u32 *state)
 	u8 kind;
 
 	for (kind = 0; kind < CALL_KINDS; kind++)
-		sum += kind_weights[kind];
+		sum += kinds[kind].weight;
 	at = dice(state, sum);
-	for (kind = 0; at >= kind_weights[kind]; kind++)
-		at -= kind_weights[kind];
+	for (kind = 0; at >= kinds[kind].weight; kind++)
+		at -= kinds[kind].weight;
 	return kind;
 }
 
-static u8 random_variant(u32 *state)
+static u8 random_variant(u8 kind, u32 *state)
 {
-	/* Those of most kinds are small numbers. */
-	return dice(state, 2) ? dice(state, 16) : dice(state, 256);
+	const struct range *range = kinds[kind].variants;
+	u32 sum = 0, at;
+	int n;
+
+	for (n = 0; n < RANGES; n++)
+		sum += range[n].weight;
+	at = dice(state, sum);
+	for (; at >= range->weight; range++)
+		at -= range->weight;
+	return range->first + dice(state, range->last - range->first + 1);
 }
 
 static int insert_call(struct call *calls, int n, u8 *data, u32 *state)
 {
 	int at = dice(state, n + 1);
+	u8 kind = random_kind(state);
 
 	if (n == CALLS_MAX)
 		return n;
 	memmove(&calls[at + 1], &calls[at], (n - at) * sizeof(*calls));
 	memset(data, 0, 16);
 	calls[at] = (struct call){
-		.kind = random_kind(state),
-		.variant = random_variant(state),
+		.kind = kind,
+		.variant = random_variant(kind, state),
 		.data = data,
 	};
 	if (dice(state, 3))
@@ -214,7 +301,7 @@ static int change_calls(struct call *calls, int n, u8 *data, u32 *state)
 	case 12:
 		return repeat_call(calls, n, state);
 	case 13:
-		call->variant = random_variant(state);
+		call->variant = random_variant(call->kind, state);
 		return n;
 	case 14:
 		call->variant ^= 1 << dice(state, 8);
@@ -245,7 +332,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
 	return input_write(data, max, calls, n);
 }
 
-/* The beginning of one and the end of the other */
+/*
+ * The beginning of one and the end of the other.  libFuzzer would do this as often
+ * as all else together; it takes 0 for "something else, please".
+ */
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t one_size,
 				 const uint8_t *other, size_t other_size,
 				 uint8_t *out, size_t max, unsigned int seed)
@@ -256,6 +346,8 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t one_size,
 	u32 state = seed;
 	int from;
 
+	if (dice(&state, CROSS_OVER))
+		return 0;
 	n = dice(&state, n + 1);
 	from = dice(&state, m + 1);
 	m = MIN(m - from, CALLS_MAX - n);

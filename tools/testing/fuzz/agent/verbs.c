@@ -26,16 +26,6 @@
 
 enum { QP_RC = 2, QP_UD = 4 };
 
-/* The variant of a call: from here on several commands at once, or the ioctl */
-enum {
-	VERBS_SCENE = 64,	/* PD, region, CQ, QP */
-	VERBS_PAIR,		/* two connected QPs */
-	VERBS_UD,		/* a UD QP that can send */
-	VERBS_TRAFFIC,		/* a receive and a send of the latest QPs */
-	VERBS_READ_WRITE,	/* RDMA of the latest QPs */
-	VERBS_IOCTL = 128,
-};
-
 /* Bits of ib_qp_attr_mask for the steps of a QP */
 #define MASK_INIT_RC	0x0039
 #define MASK_INIT_UD	0x0071
