@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stddef.h>
@@ -422,7 +423,10 @@ static void traffic(u8 which, struct reader *r)
 
 /* ---- the newer way ------------------------------------------------------ */
 
-/* Attributes: id, flags, length, data or what the letters below stand for */
+/*
+ * Attributes: id, flags, length, data or what the numbers below stand for.  Objects
+ * have no length, unless flags have 2.
+ */
 static void by_ioctl(u8 object, struct reader *r)
 {
 	static u64 buffers[IOCTL_ATTRS][16];
@@ -438,7 +442,7 @@ static void by_ioctl(u8 object, struct reader *r)
 	cmd.head.method_id = take8(r);
 	if (cmd.head.method_id & 0x80)
 		cmd.head.method_id = 0x1000 | (cmd.head.method_id & 15);
-	cmd.head.driver_id = object & 32 ? take8(r) : 13;
+	cmd.head.driver_id = object & 32 ? take8(r) : RDMA_DRIVER_HFI1;
 	while (r->left >= 3 && n < IOCTL_ATTRS) {
 		struct ib_uverbs_attr *attr = &cmd.head.attrs[n];
 		u8 id = take8(r), flags = take8(r);
@@ -446,6 +450,8 @@ static void by_ioctl(u8 object, struct reader *r)
 		attr->attr_id = id & 0x80 ? 0x1000 | (id & 15) : id;
 		attr->flags = flags & 1;
 		attr->len = take8(r);
+		if (flags >> 4 >= 1 && flags >> 4 <= 5 && !(flags & 2))
+			attr->len = 0;
 		memset(buffers[n], 0, sizeof(buffers[n]));
 		switch (flags >> 4) {
 		case 0:
