@@ -340,6 +340,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	netlink_open();
 	files_open();
 	send_open();
+	verbs_open();
 	mirror_start();
 	learn_idle();
 	taint = taint_read();

@@ -188,6 +188,7 @@ enum verbs_variant {
 	VERBS_IOCTL = 128,
 };
 
+void verbs_open(void);
 void verbs_call(const struct call *call);
 void verbs_close(void);
 

@@ -5,6 +5,7 @@
  * Commands are complete, with the handles of the objects that the input has made
  * before, until patches change them.
  */
+#include <err.h>
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -21,6 +22,8 @@
 
 #define DEVICE		"/dev/infiniband/uverbs0"
 #define MEMORY		(64 << 10)
+#define ANSWER		8192
+#define BUFFER		256
 #define QPS		4
 #define COMMAND_MAX	1024
 #define IOCTL_ATTRS	16
@@ -55,8 +58,17 @@ static struct {
 	u32 qps_n;
 } verbs = { .fd = -1 };
 
-static u8 *memory;
-static u8 answer[8192];
+/*
+ * Memory that the kernel and the HCA are told of.  It is at the same place in every
+ * run, so that an address that an input changes is the same one when it is run
+ * again; and nothing else is within 4 GB, so that it is none of the agent's own.
+ */
+#define ARENA		((u8 *)0x100000000000)
+#define ARENA_SIZE	0x100000000UL
+
+static u8 *const memory = ARENA + 0x40000000;
+static u8 *const answer = ARENA + 0x50000000;
+static u8 *const buffers = ARENA + 0x60000000;
 
 static struct qp_made *qp_latest(unsigned int back)
 {
@@ -429,13 +441,13 @@ static void traffic(u8 which, struct reader *r)
  */
 static void by_ioctl(u8 object, struct reader *r)
 {
-	static u64 buffers[IOCTL_ATTRS][16];
 	union {
 		struct ib_uverbs_ioctl_hdr head;
 		u8 bytes[sizeof(struct ib_uverbs_ioctl_hdr) +
 			 IOCTL_ATTRS * sizeof(struct ib_uverbs_attr)];
 	} cmd;
 	unsigned int n = 0;
+	u8 *buffer;
 
 	memset(&cmd, 0, sizeof(cmd));
 	cmd.head.object_id = object & 31;
@@ -452,11 +464,12 @@ static void by_ioctl(u8 object, struct reader *r)
 		attr->len = take8(r);
 		if (flags >> 4 >= 1 && flags >> 4 <= 5 && !(flags & 2))
 			attr->len = 0;
-		memset(buffers[n], 0, sizeof(buffers[n]));
+		buffer = buffers + n * BUFFER;
+		memset(buffer, 0, BUFFER);
 		switch (flags >> 4) {
 		case 0:
-			attr->data = (uintptr_t)buffers[n];
-			take(r, buffers[n], MIN((size_t)attr->len, sizeof(buffers[n])));
+			attr->data = (uintptr_t)buffer;
+			take(r, buffer, attr->len);
 			break;
 		case 1:
 			attr->data = verbs.pd;
@@ -486,19 +499,26 @@ static void by_ioctl(u8 object, struct reader *r)
 	ioctl(verbs.fd, RDMA_VERBS_IOCTL, &cmd);
 }
 
+void verbs_open(void)
+{
+	if (mmap(ARENA, ARENA_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS |
+		 MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != ARENA ||
+	    mprotect(memory, MEMORY, PROT_READ | PROT_WRITE) ||
+	    mprotect(answer, ANSWER, PROT_READ | PROT_WRITE) ||
+	    mprotect(buffers, IOCTL_ATTRS * BUFFER, PROT_READ | PROT_WRITE))
+		err(2, "memory for user verbs");
+}
+
 static bool verbs_ready(void)
 {
-	if (!memory) {
-		memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		if (memory == MAP_FAILED)
-			return false;
-	}
 	if (verbs.fd >= 0)
 		return true;
 	verbs.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (verbs.fd < 0)
 		return false;
+	/* Nothing is left of the input before. */
+	memset(memory, 0, MEMORY);
+	memset(answer, 0, ANSWER);
 	command(IB_USER_VERBS_CMD_GET_CONTEXT, 0, NULL);
 	return true;
 }
