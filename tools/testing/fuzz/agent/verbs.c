@@ -41,6 +41,7 @@ enum { QP_RC = 2, QP_UD = 4 };
 struct qp_made {
 	u32 handle;
 	u32 qpn;
+	bool ud;
 };
 
 /* What the input has made: the latest of each kind */
@@ -130,6 +131,7 @@ static size_t fill_modify(struct ib_uverbs_modify_qp *cmd, u8 which)
 
 static size_t fill_send(u8 *to, u8 which)
 {
+	bool ud = qp_latest(0)->ud;
 	struct ib_uverbs_post_send cmd = {
 		.qp_handle = qp_latest(0)->handle,
 		.wr_count = 1,
@@ -139,7 +141,8 @@ static size_t fill_send(u8 *to, u8 which)
 	struct ib_uverbs_send_wr wr = {
 		.wr_id = 1,
 		.num_sge = 1,
-		.opcode = which % 16,
+		/* All that UD can do is to send. */
+		.opcode = which % 16 ^ (ud ? IB_UVERBS_WR_SEND : 0),
 		.send_flags = 2,
 	};
 	struct ib_uverbs_sge sge = {
@@ -148,7 +151,7 @@ static size_t fill_send(u8 *to, u8 which)
 		.lkey = verbs.lkey,
 	};
 
-	if (which & 0x80) {
+	if (ud != !!(which & 0x80)) {
 		wr.wr.ud.ah = verbs.ah;
 		wr.wr.ud.remote_qpn = qp_latest(0)->qpn;
 		wr.wr.ud.remote_qkey = 0x1234;
@@ -313,8 +316,9 @@ static size_t fill(u8 command, u8 *to, u8 which)
 	}
 }
 
-static void remember(u8 command)
+static void remember(u8 command, const u8 *body)
 {
+	const struct ib_uverbs_create_qp *qp = (const void *)body;
 	u32 words[4];
 
 	memcpy(words, answer, sizeof(words));
@@ -343,6 +347,7 @@ static void remember(u8 command)
 		verbs.qps[verbs.qps_n++ % QPS] = (struct qp_made){
 			.handle = words[0],
 			.qpn = words[1],
+			.ud = qp->qp_type == QP_UD,
 		};
 		break;
 	}
@@ -380,7 +385,7 @@ static void command(u8 number, u8 which, struct reader *r)
 	head.in_words ^= (sizeof(head) + len) / 4;
 	memcpy(cmd.bytes, &head, sizeof(head));
 	if (write(verbs.fd, cmd.bytes, sizeof(head) + len) > 0)
-		remember(head.command);
+		remember(head.command, body);
 }
 
 static void modify(unsigned int which)
@@ -428,6 +433,8 @@ static void traffic(u8 which, struct reader *r)
 {
 	command(IB_USER_VERBS_CMD_POST_RECV, 1, NULL);
 	command(IB_USER_VERBS_CMD_POST_RECV, 0, NULL);
+	if (verbs.srq)
+		command(IB_USER_VERBS_CMD_POST_SRQ_RECV, 0, NULL);
 	command(IB_USER_VERBS_CMD_POST_SEND, which, r);
 	usleep(1000);
 	command(IB_USER_VERBS_CMD_POLL_CQ, 0, NULL);
