@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import re
+import struct
 import subprocess
 import tempfile
 
@@ -133,14 +134,15 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max)
 """
 
 
-def load_mutator(where):
-    """agent/input.c as a library."""
-    library = os.path.join(where, "input.so")
+def load_agent(where, *names):
+    """Files of the agent as a library; what it lacks must not be called."""
+    library = os.path.join(where, "agent.so")
+    files = [os.path.join(FUZZ, "agent", name) for name in names]
     subprocess.run(["clang-14", "-shared", "-fPIC", "-O2", "-D_GNU_SOURCE",
                     "-I", os.path.join(ROOT, "include", "uapi"), "-o", library,
-                    os.path.join(FUZZ, "agent", "input.c"), "-x", "c", "-"],
+                    *files, "-x", "c", "-"],
                    input=MUTATE, text=True, check=True)
-    loaded = ctypes.CDLL(library)
+    loaded = ctypes.CDLL(library, mode=os.RTLD_LAZY)
     for name in ("LLVMFuzzerCustomMutator", "LLVMFuzzerCustomCrossOver"):
         getattr(loaded, name).restype = ctypes.c_size_t
     return loaded
@@ -162,7 +164,7 @@ def test_variants():
     """Calls of all kinds are made, and those that others need often enough."""
     text = load_program(os.path.join(FUZZ, "text.py"))
     with tempfile.TemporaryDirectory() as where:
-        loaded = load_mutator(where)
+        loaded = load_agent(where, "input.c")
     made = calls_made(loaded, text, 20000)
     total = sum(calls.total() for calls in made.values())
 
@@ -188,7 +190,7 @@ def test_crossover():
     size_t = ctypes.c_size_t
     one, other = bytes([0, 1, 0, 0]) * 4, bytes([1, 2, 0, 0]) * 4
     with tempfile.TemporaryDirectory() as where:
-        loaded = load_mutator(where)
+        loaded = load_agent(where, "input.c")
     done = 0
     for seed in range(4000):
         data = ctypes.create_string_buffer(4096)
@@ -200,6 +202,59 @@ def test_crossover():
         # The calls of one come before those of the other.
         ksft_eq(calls, sorted(calls))
     ksft_in(done, range(600, 1400), "of 4000")
+
+
+class Stations(ctypes.Structure):
+    """struct stations: agent.h."""
+    _fields_ = [("ether", ctypes.c_bool), ("src", ctypes.c_char_p),
+                ("dst", ctypes.c_char_p), ("host", ctypes.c_ubyte),
+                ("target", ctypes.c_ubyte)]
+
+
+class Reader(ctypes.Structure):
+    """struct reader: agent.h."""
+    _fields_ = [("pos", ctypes.c_char_p), ("left", ctypes.c_size_t)]
+
+
+def payload(loaded, variant, ether, src, dst):
+    """What a host (5) sends to another (2), from the Ethertype on."""
+    room = ctypes.create_string_buffer(4096)
+    stations = Stations(ether, src, dst, 5, 2)
+    loaded.payload_make.restype = ctypes.c_size_t
+    size = loaded.payload_make(room, ctypes.c_size_t(4096), variant,
+                               ctypes.byref(stations), ctypes.byref(Reader(b"", 0)))
+    return room.raw[:size]
+
+
+def icmp6_checksum(packet):
+    """Sum of a message and its pseudo header: 0xffff if the checksum is right."""
+    body = packet[8:40] + struct.pack(">II", len(packet) - 40, packet[6]) + packet[40:]
+    total = sum(struct.unpack(f">{len(body) // 2}H", body))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+def test_payloads():
+    """Messages with link-layer addresses are those of the sender's link."""
+    with tempfile.TemporaryDirectory() as where:
+        loaded = load_agent(where, "input.c", "packet.c", "scene.c")
+    for ether, hardware, size, option in ((True, 1, 6, 8), (False, 32, 20, 24)):
+        src, dst = bytes(range(1, size + 1)), bytes(range(0x81, 0x81 + size))
+        for operation, variant in ((1, 0), (2, 1)):
+            made = payload(loaded, variant, ether, src, dst)
+            ksft_eq(made, bytes.fromhex("08060000") +
+                    struct.pack(">HHBBH", hardware, 0x0800, size, 4, operation) +
+                    src + bytes([10, 0, 0, 5]) + dst + bytes([10, 0, 0, 2]))
+        for variant, kind, fixed in ((3, 1, 8), (4, 1, 16), (5, 1, 24), (6, 2, 24)):
+            made = payload(loaded, variant, ether, src, dst)[4:]
+            tail = made[40 + fixed:]
+            ksft_eq((len(tail), tail[:2], tail[-size:]),
+                    (option, bytes([kind, option // 8]), src), f"ND {variant}")
+            ksft_eq(icmp6_checksum(made), 0xffff, f"ND {variant}")
+        made = payload(loaded, 17, ether, src, dst)[4:]
+        ksft_eq(made[29], hardware, "DHCP")
+        ksft_in(bytes([61, 1 + size, hardware]) + src, made)
 
 
 def test_inputs():

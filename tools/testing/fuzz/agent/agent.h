@@ -118,12 +118,14 @@ extern struct scene_port scene_ports[PORTS];
 #define GHOST_LID	0x70
 extern const u8 ghost_gid[16];
 extern const u8 ghost_lladdr[LLADDR_LEN];
+extern const u8 broadcast_lladdr[LLADDR_LEN];
 
 void scene_open(void);
 void scene_read(void);
 bool scene_healthy(void);
 const char *scene_name(u8 n);
 unsigned int scene_index(const char *name);
+bool scene_is_ether(const char *name);
 bool scene_write(const char *path, const void *data, size_t len);
 void scene_text(const char *path, const char *text);
 bool scene_read_text(const char *path, char *text, size_t size);
@@ -131,9 +133,30 @@ u32 lladdr_qpn(const u8 *lladdr);
 
 /* ---- calls -------------------------------------------------------------- */
 
+/**
+ * struct stations - the sender of a packet, and who it is for
+ * @ether: they are on Ethernet: link-layer addresses have 6 bytes, not 20
+ * @src: link-layer address of the sender
+ * @dst: of the receiver
+ * @host: number of the sender's IP address
+ * @target: of the receiver's
+ */
+struct stations {
+	bool ether;
+	const u8 *src;
+	const u8 *dst;
+	u8 host;
+	u8 target;
+};
+
+#define ETHER_LEN	6
+
 void packet_call(const struct call *call);
-size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
-		    const u8 *dst, unsigned int host, struct reader *r);
+size_t payload_make(u8 *to, size_t room, u8 variant, const struct stations *s,
+		    struct reader *r);
+struct virtio_net_hdr;
+void payload_offload(u8 *payload, size_t len, size_t before,
+		     struct virtio_net_hdr *vnet);
 
 void mirror_start(void);
 void mirror_forget(void);

@@ -3,7 +3,9 @@
  * Packets that arrive at a port: LRH to payload
  */
 #include <arpa/inet.h>
+#include <linux/if_arp.h>
 #include <linux/if_ether.h>
+#include <linux/virtio_net.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -25,7 +27,10 @@
 #define RC_SEND_IMM	0x05
 #define PKEY		0xffff
 #define CHILD_PKEY	0x8001
-#define PACKET_MAX	4096
+/* Longer messages are for connections. */
+#define DATAGRAM_MAX	4096
+#define PACKET_MAX	66000
+#define GSO_UDP_L4	5	/* Debian 12's headers do not have it. */
 
 /* First byte of a packet's data */
 enum {
@@ -158,35 +163,58 @@ static u8 *put_ip6(u8 *to, u8 proto, const u8 *src, const u8 *dst)
 	return put(put(to, src, 16), dst, 16);
 }
 
-/* Source or target link-layer address, 20 bytes with the padding (RFC 4391) */
-static u8 *put_nd_option(u8 *to, u8 type, const u8 *lladdr)
+static size_t lladdr_len(const struct stations *s)
+{
+	return s->ether ? ETHER_LEN : LLADDR_LEN;
+}
+
+static u8 hardware_type(const struct stations *s)
+{
+	return s->ether ? ARPHRD_ETHER : ARPHRD_INFINIBAND;
+}
+
+/* Source or target link-layer address, of 20 bytes with padding (RFC 4391) */
+static u8 *put_nd_option(u8 *to, u8 type, const struct stations *s)
 {
 	*to++ = type;
-	*to++ = 3;
-	to = put16(to, 0);
-	return put(to, lladdr, LLADDR_LEN);
+	if (s->ether) {
+		*to++ = 1;
+	} else {
+		*to++ = 3;
+		to = put16(to, 0);
+	}
+	return put(to, s->src, lladdr_len(s));
 }
 
-static u8 *put_arp(u8 *to, u16 op, const u8 *src, const u8 *dst, unsigned int host,
-		   unsigned int target)
+static u8 *put_arp(u8 *to, u16 op, const struct stations *s, const u8 *dst,
+		   unsigned int host, unsigned int target)
 {
-	to = put16(put16(to, 32), ETH_P_IP);
-	*to++ = LLADDR_LEN;
+	size_t len = lladdr_len(s);
+
+	to = put16(put16(to, hardware_type(s)), ETH_P_IP);
+	*to++ = len;
 	*to++ = 4;
 	to = put16(to, op);
-	to = put32(put(to, src, LLADDR_LEN), address4(host));
-	return put32(put(to, dst, LLADDR_LEN), address4(target));
+	to = put32(put(to, s->src, len), address4(host));
+	return put32(put(to, dst, len), address4(target));
 }
 
-static u8 *put_nd(u8 *to, u8 type, const u8 *src, unsigned int host,
-		  unsigned int target)
+static u8 *put_nd(u8 *to, u8 type, const struct stations *s)
 {
-	static const u8 all[16] = { 0xff, 2, [15] = 1 };
-	u8 from[16], about[16];
+	static const u8 hosts[16] = { 0xff, 2, [15] = 1 };
+	static const u8 routers[16] = { 0xff, 2, [15] = 2 };
+	u8 from[16], dest[16], about[16];
 
-	address6(from, host);
-	address6(about, type == ND_NEIGHBOR_SOLICIT ? target : host);
-	to = put_ip6(to, IPPROTO_ICMPV6, from, type == ND_ROUTER_ADVERT ? all : about);
+	address6(from, s->host);
+	address6(dest, s->target);
+	address6(about, type == ND_NEIGHBOR_SOLICIT ? s->target : s->host);
+	/* Routers advertise from their link-local address. */
+	if (type == ND_ROUTER_ADVERT) {
+		from[0] = 0xfe;
+		from[1] = 0x80;
+	}
+	to = put_ip6(to, IPPROTO_ICMPV6, from, type == ND_ROUTER_ADVERT ? hosts :
+		     type == ND_ROUTER_SOLICIT ? routers : dest);
 	*to++ = type;
 	*to++ = 0;
 	to = put16(to, 0);
@@ -202,34 +230,39 @@ static u8 *put_nd(u8 *to, u8 type, const u8 *src, unsigned int host,
 			 about, 16);
 	}
 	return put_nd_option(to, type == ND_NEIGHBOR_ADVERT ?
-			     ND_OPT_TARGET_LINKADDR : ND_OPT_SOURCE_LINKADDR, src);
+			     ND_OPT_TARGET_LINKADDR : ND_OPT_SOURCE_LINKADDR, s);
 }
 
-static u8 *put_dhcp(u8 *to, unsigned int host, const u8 *src, bool answer)
+/* On InfiniBand the identifier has the address, the field for it none (RFC 4390). */
+static u8 *put_dhcp(u8 *to, const struct stations *s, bool answer)
 {
-	u8 *begin = to;
+	size_t len = lladdr_len(s);
 
-	to = put_ip4(to, IPPROTO_UDP, answer ? address4(host) : 0, 0xffffffff, 64);
+	to = put_ip4(to, IPPROTO_UDP, answer ? address4(s->host) : 0, 0xffffffff, 64);
 	to = put16(put16(to, answer ? 67 : 68), answer ? 68 : 67);
 	to = put32(to, 0);
 	memset(to, 0, 240);
 	to[0] = answer ? 2 : 1;
-	to[1] = 32;
+	to[1] = hardware_type(s);
 	put32(to + 4, 0x12345678);
 	put16(to + 10, 0x8000);
 	if (answer)
 		put32(to + 16, address4(9));
+	if (s->ether) {
+		to[2] = len;
+		put(to + 28, s->src, len);
+	}
 	put32(to + 236, 0x63825363);
 	to += 240;
 	*to++ = 53;
 	*to++ = 1;
 	*to++ = answer ? 2 : 1;
 	*to++ = 61;
-	*to++ = 1 + LLADDR_LEN;
-	*to++ = 32;
-	to = put(to, src, LLADDR_LEN);
+	*to++ = 1 + len;
+	*to++ = hardware_type(s);
+	to = put(to, s->src, len);
 	*to++ = 255;
-	return to > begin + 600 ? begin : to;
+	return to;
 }
 
 /**
@@ -237,9 +270,7 @@ static u8 *put_dhcp(u8 *to, unsigned int host, const u8 *src, bool answer)
  * @to: where to
  * @room: bytes there, 1024 at least
  * @variant: which one; unknown ones are the reader's bytes alone
- * @src: link-layer address of the sender
- * @dst: of the receiver
- * @host: number of the sender's IP address
+ * @s: sender and receiver
  * @r: patches, and what follows the headers
  *
  * The first two bytes of the result are the Ethertype, two of nothing follow
@@ -247,10 +278,10 @@ static u8 *put_dhcp(u8 *to, unsigned int host, const u8 *src, bool answer)
  *
  * Return: its length
  */
-size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
-		    const u8 *dst, unsigned int host, struct reader *r)
+size_t payload_make(u8 *to, size_t room, u8 variant, const struct stations *s,
+		    struct reader *r)
 {
-	unsigned int target = host == 1 ? 2 : 1;
+	unsigned int host = s->host, target = s->target;
 	static const u8 mld[16] = { 0xff, 2, [15] = 0x16 };
 	u8 *pos = to + 4, from[16], about[16];
 	u16 proto = ETH_P_IP;
@@ -260,20 +291,19 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 	address6(about, target);
 	switch (variant & 31) {
 	case 0:
-		pos = put_arp(pos, 1, src, dst, host, target);
+		pos = put_arp(pos, 1, s, s->dst, host, target);
 		proto = ETH_P_ARP;
 		break;
 	case 1:
-		pos = put_arp(pos, 2, src, dst, host, target);
+		pos = put_arp(pos, 2, s, s->dst, host, target);
 		proto = ETH_P_ARP;
 		break;
 	case 2:
-		pos = put_arp(pos, 1, src, dst, host, host);
+		pos = put_arp(pos, 1, s, s->dst, host, host);
 		proto = ETH_P_ARP;
 		break;
 	case 3 ... 6:
-		pos = put_nd(pos, ND_ROUTER_SOLICIT + (variant & 31) - 3, src, host,
-			     target);
+		pos = put_nd(pos, ND_ROUTER_SOLICIT + (variant & 31) - 3, s);
 		proto = ETH_P_IPV6;
 		break;
 	case 7:
@@ -324,6 +354,7 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 		break;
 	case 16:	/* MLD's have a router alert. */
 		pos = put_ip6(pos, IPPROTO_HOPOPTS, from, mld);
+		pos[-33] = 1;
 		pos = put32(put32(pos, IPPROTO_ICMPV6 << 24 | 0x0502), 0x00000100);
 		pos = put32(put32(pos, 0x8f000000), 1);
 		pos = put32(pos, 0x04000000);
@@ -331,10 +362,10 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 		proto = ETH_P_IPV6;
 		break;
 	case 17:
-		pos = put_dhcp(pos, host, src, false);
+		pos = put_dhcp(pos, s, false);
 		break;
 	case 18:
-		pos = put_dhcp(pos, host, src, true);
+		pos = put_dhcp(pos, s, true);
 		break;
 	case 19:	/* fragment */
 		pos = put_ip6(pos, IPPROTO_FRAGMENT, from, about);
@@ -350,7 +381,7 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 		break;
 	case 21:
 		proto = ETH_P_RARP;
-		pos = put_arp(pos, 3, src, src, 0, 0);
+		pos = put_arp(pos, 3, s, s->src, 0, 0);
 		break;
 	case 22:
 		proto = ETH_P_TIPC;
@@ -367,8 +398,9 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 		take_patches(r, to, pos - to);
 	/* Much of what follows headers may be anything: a length will do. */
 	if (variant & 0x40) {
-		size_t len = MIN((size_t)take16(r) % 2048, room - (pos - to));
+		size_t len = take16(r);
 
+		len = MIN(len, room - (pos - to));
 		memset(pos, 0x5a, len);
 		pos += len;
 	}
@@ -376,6 +408,42 @@ size_t payload_make(u8 *to, size_t room, u8 variant, const u8 *src,
 	if (decent)
 		finish_ip(to[0] << 8 | to[1], to + 4, pos - to - 4);
 	return pos - to;
+}
+
+/**
+ * payload_offload - leave checksum and segmentation to whoever sends a packet
+ * @payload: from the Ethertype on, as payload_make() makes it
+ * @len: its length
+ * @before: bytes of the link-layer header, Ethertype included
+ * @vnet: what the sender is told
+ */
+void payload_offload(u8 *payload, size_t len, size_t before,
+		     struct virtio_net_hdr *vnet)
+{
+	u16 type = payload[0] << 8 | payload[1];
+	bool v6 = type == ETH_P_IPV6;
+	size_t header = v6 ? sizeof(struct ip6_hdr) : sizeof(struct iphdr);
+	u8 *ip = payload + 4, proto;
+	size_t at, transport;
+	u32 pseudo;
+
+	if ((type != ETH_P_IP && !v6) || len < 4 + header + sizeof(struct tcphdr))
+		return;
+	proto = v6 ? ip[6] : ip[9];
+	if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
+		return;
+	at = proto == IPPROTO_TCP ? 16 : 6;
+	transport = proto == IPPROTO_TCP ? sizeof(struct tcphdr) :
+		    sizeof(struct udphdr);
+	pseudo = sum(proto + len - 4 - header, v6 ? ip + 8 : ip + 12, v6 ? 32 : 8);
+	put16(ip + header + at, ~fold(pseudo));
+	vnet->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+	vnet->gso_type = proto == IPPROTO_UDP ? GSO_UDP_L4 :
+			 v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4;
+	vnet->gso_size = 1000;
+	vnet->hdr_len = before + header + transport;
+	vnet->csum_start = before + header;
+	vnet->csum_offset = at;
 }
 
 /* ---- the packet --------------------------------------------------------- */
@@ -394,10 +462,17 @@ void packet_call(const struct call *call)
 	struct scene_port *port = &scene_ports[to], *peer = &scene_ports[!to];
 	const u8 *gid = flags & FROM_GHOST ? ghost_gid : peer->gid;
 	const u8 *lladdr = flags & FROM_GHOST ? ghost_lladdr : peer->lladdr;
-	u8 packet[PACKET_MAX], header_patches[17], *pos = packet;
+	static u8 packet[PACKET_MAX];
+	u8 header_patches[17], *pos = packet;
 	struct reader patches = { .pos = header_patches };
 	u16 pkey = flags & TO_CHILD ? CHILD_PKEY : PKEY;
 	bool grh = flags & (WITH_GRH | TO_ALL), imm = flags & WITH_IMM;
+	struct stations s = {
+		.src = lladdr,
+		.dst = port->lladdr,
+		.host = flags & FROM_GHOST ? 9 : 2 - to,
+		.target = 1 + to,
+	};
 	struct conn_seen conn = { };
 	size_t headers, len;
 	u32 qpn;
@@ -435,8 +510,8 @@ void packet_call(const struct call *call)
 	if (imm)
 		pos = put32(pos, take32(&r));
 	headers = pos - packet;
-	len = payload_make(pos, sizeof(packet) - headers, call->variant & 0xdf,
-			   lladdr, port->lladdr, flags & FROM_GHOST ? 9 : 2 - to, &r);
+	len = payload_make(pos, (flags & BY_RC ? PACKET_MAX : DATAGRAM_MAX) - headers,
+			   call->variant & 0xdf, &s, &r);
 	take_patches(&patches, packet, headers);
 	if (write(port->inject, packet, headers + len) > 0 && flags & BY_RC)
 		mirror_sent(to);

@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -18,6 +21,7 @@
 #define DEBUGFS		"/sys/kernel/debug/ibdevsim"
 
 struct scene_port scene_ports[PORTS];
+static int ioctl_fd;
 
 const u8 ghost_gid[16] = {
 	0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0xd5, 0, 0, 0x0f, 0x0f, 0x01
@@ -26,6 +30,11 @@ const u8 ghost_gid[16] = {
 const u8 ghost_lladdr[LLADDR_LEN] = {
 	0x80, 0x00, 0x12, 0x34,
 	0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0x1b, 0xd5, 0, 0, 0x0f, 0x0f, 0x01
+};
+
+const u8 broadcast_lladdr[LLADDR_LEN] = {
+	0x00, 0xff, 0xff, 0xff,
+	0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff
 };
 
 /*
@@ -48,6 +57,16 @@ const char *scene_name(u8 n)
 unsigned int scene_index(const char *name)
 {
 	return if_nametoindex(name);
+}
+
+/* Is there such an interface, on Ethernet? */
+bool scene_is_ether(const char *name)
+{
+	struct ifreq ifr = { };
+
+	strcpy(ifr.ifr_name, name);
+	return !ioctl(ioctl_fd, SIOCGIFHWADDR, &ifr) &&
+	       ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER;
 }
 
 u32 lladdr_qpn(const u8 *lladdr)
@@ -167,6 +186,9 @@ void scene_open(void)
 	char path[128];
 	unsigned int n;
 
+	ioctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (ioctl_fd < 0)
+		err(2, "socket");
 	for (n = 0; n < PORTS; n++) {
 		snprintf(path, sizeof(path), DEBUGFS "/ibdevsim%u/port1/inject", n);
 		scene_ports[n].inject = open(path, O_WRONLY | O_CLOEXEC);
