@@ -215,6 +215,18 @@ static void send_cooked(const char *name, u8 variant, struct reader *r)
 	       offsetof(struct sockaddr_ll, sll_addr) + LLADDR_LEN);
 }
 
+/* There is no default route: groups are on ib0. */
+static void to_groups(int fd, bool ipv6)
+{
+	struct ip_mreqn on = { .imr_ifindex = scene_index("ib0") };
+
+	if (ipv6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &on.imr_ifindex,
+			   sizeof(on.imr_ifindex));
+	else
+		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &on, sizeof(on));
+}
+
 static void send_udp(struct reader *r)
 {
 	u8 flags = take8(r), host = take8(r);
@@ -236,10 +248,18 @@ static void send_udp(struct reader *r)
 		.sin6_addr.s6_addr = { 0xfd, [15] = flags & 8 ? host : 2 },
 	};
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	static const u8 group6[15] = { 0xff, 0x15 };
 	int fd = socket(flags & 1 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return;
+	/* What calls before have left there is none of this one's. */
+	memset(frame, 0x5a, len);
+	if (flags & 4) {
+		to_groups(fd, flags & 1);
+		memcpy(&v6.sin6_addr, group6, sizeof(group6));
+		v6.sin6_addr.s6_addr[15] = host;
+	}
 	if (flags & 1) {
 		msg.msg_name = &v6;
 		msg.msg_namelen = sizeof(v6);
@@ -282,6 +302,7 @@ static void send_tcp(struct reader *r)
 
 	if (fd < 0)
 		return;
+	memset(frame, 0x5a, len);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (!connect(fd, ipv6 ? (void *)&v6 : (void *)&v4,
 		     ipv6 ? sizeof(v6) : sizeof(v4)))
