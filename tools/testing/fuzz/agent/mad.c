@@ -214,19 +214,6 @@ void mirror_forget(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The latest connection of a port; false if there is none. */
-bool mirror_conn(unsigned int port, struct conn_seen *conn)
-{
-	struct seen *s = &seen[port];
-	bool found;
-
-	pthread_mutex_lock(&lock);
-	found = s->accepted;
-	*conn = s->conn;
-	pthread_mutex_unlock(&lock);
-	return found;
-}
-
 void mirror_sent(unsigned int port)
 {
 	pthread_mutex_lock(&lock);
@@ -248,6 +235,22 @@ static bool await(unsigned int port, bool (*there)(const struct seen *s))
 		found = there(&seen[port]);
 		pthread_mutex_unlock(&lock);
 	}
+	return found;
+}
+
+static bool has_conn(const struct seen *s)
+{
+	return s->accepted;
+}
+
+/* The latest connection of a port; false if there is none in a moment. */
+bool mirror_conn(unsigned int port, struct conn_seen *conn)
+{
+	bool found = await(port, has_conn);
+
+	pthread_mutex_lock(&lock);
+	*conn = seen[port].conn;
+	pthread_mutex_unlock(&lock);
 	return found;
 }
 
@@ -283,11 +286,6 @@ enum {
 static bool has_req(const struct seen *s)
 {
 	return s->asked;
-}
-
-static bool has_conn(const struct seen *s)
-{
-	return s->accepted;
 }
 
 static u32 asked_id(unsigned int port)
@@ -363,9 +361,7 @@ static u8 *fill_other(u8 *data, unsigned int to, u16 attr, u8 flags)
 	if (flags & CM_SAME_ID && await(to, has_req)) {
 		conn.local = asked_id(to);
 		conn.remote = next_id;
-	} else if (await(to, has_conn)) {
-		mirror_conn(to, &conn);
-	} else {
+	} else if (!mirror_conn(to, &conn)) {
 		return NULL;
 	}
 	set32(data, conn.remote);
