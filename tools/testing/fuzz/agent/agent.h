@@ -123,6 +123,13 @@ extern const u8 broadcast_lladdr[LLADDR_LEN];
 void scene_open(void);
 void scene_read(void);
 bool scene_healthy(void);
+/* Numbers of scene_name() */
+enum {
+	SCENE_CHILD	= 1,
+	SCENE_ETHER	= 2,
+	SCENE_BRIDGE	= 8,
+};
+
 const char *scene_name(u8 n);
 unsigned int scene_index(const char *name);
 bool scene_is_ether(const char *name);

@@ -148,9 +148,45 @@ static void add_ifinfo(struct message *m, const char *name, bool up, bool change
 	add(m, &info, sizeof(info));
 }
 
-static void make_link(const char *kind, struct reader *r)
+/* What a new link may be given, by bits of the variant */
+enum {
+	NEW_ADDRESS	= 1 << 4,
+	NEW_MTU		= 1 << 5,
+	NEW_TXQS	= 1 << 6,
+	NEW_MASTER	= 1 << 7,
+};
+
+/* All of it is valid until the data change it. */
+static void add_new(struct message *m, u8 which, bool ether, struct reader *r)
 {
-	u8 below = take8(r), name = take8(r);
+	static const u8 mac[ETHER_LEN] = { 0x02, 0, 0, 0, 0, 0x06 };
+	size_t len = ether ? sizeof(mac) : LLADDR_LEN;
+	u8 lladdr[LLADDR_LEN];
+	u32 value;
+
+	if (which & NEW_ADDRESS) {
+		memcpy(lladdr, ether ? mac : scene_ports[0].lladdr, len);
+		take_patches(r, lladdr, len);
+		add_attr(m, IFLA_ADDRESS, lladdr, len);
+	}
+	if (which & NEW_MTU) {
+		value = 1500 ^ take16(r);
+		add_attr(m, IFLA_MTU, &value, sizeof(value));
+	}
+	if (which & NEW_TXQS) {
+		value = 2 ^ take8(r);
+		add_attr(m, IFLA_NUM_TX_QUEUES, &value, sizeof(value));
+	}
+	if (which & NEW_MASTER) {
+		value = scene_index(scene_name(SCENE_BRIDGE + take8(r)));
+		add_attr(m, IFLA_MASTER, &value, sizeof(value));
+	}
+}
+
+static void make_link(bool ether, u8 variant, struct reader *r)
+{
+	/* There is a link of the kind "eipoib" on ib0, and more there can't be. */
+	u8 below = take8(r) + (ether ? SCENE_CHILD : 0), name = take8(r);
 	u32 index = scene_index(scene_name(below)), group = LINK_GROUP;
 	char text[IFNAMSIZ];
 	struct message m;
@@ -161,8 +197,11 @@ static void make_link(const char *kind, struct reader *r)
 	if (!(name & 0x20))
 		add_attr(&m, IFLA_LINK, &index, sizeof(index));
 	add_text(&m, IFLA_IFNAME, text);
+	if (name & 0x10)
+		group = take8(r);
 	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
-	add_info(&m, kind, r);
+	add_new(&m, variant, ether, r);
+	add_info(&m, ether ? "eipoib" : "ipoib", r);
 	ask(route_fd, &m);
 }
 
@@ -294,7 +333,8 @@ static void raw_link(struct reader *r)
 
 /**
  * link_call - a request to rtnetlink
- * @call: the variant chooses it; data: choices of a byte each, attributes
+ * @call: the variant chooses it, and with its upper bits what a new link is given;
+ *	data: choices of a byte each, attributes
  */
 void link_call(const struct call *call)
 {
@@ -303,9 +343,9 @@ void link_call(const struct call *call)
 	switch (call->variant % 16) {
 	/* Links are seldom made: that takes far longer than all else. */
 	case 0:
-		return make_link("ipoib", &r);
+		return make_link(false, call->variant, &r);
 	case 1:
-		return make_link("eipoib", &r);
+		return make_link(true, call->variant, &r);
 	case 2 ... 5:
 		return change_link(&r);
 	case 6 ... 8:
@@ -325,22 +365,38 @@ void link_call(const struct call *call)
 	}
 }
 
-/*
- * What inputs made goes with them: all at once, since the kernel waits for RCU
- * each time.
- */
-void links_clean(void)
+/* Of the links that inputs make: are any there?  Those that are may be deleted. */
+static bool links_there(bool delete)
 {
-	u32 group = LINK_GROUP;
 	char name[IFNAMSIZ];
-	struct message m;
 	bool there = false;
+	struct message m;
 	int n;
 
 	for (n = 0; n < 4; n++) {
 		snprintf(name, sizeof(name), "fz%d", n);
-		there |= !!scene_index(name);
+		if (!scene_index(name))
+			continue;
+		there = true;
+		if (!delete)
+			continue;
+		begin(&m, RTM_DELLINK, 0);
+		add_ifinfo(&m, name, false, false);
+		ask(route_fd, &m);
 	}
+	return there;
+}
+
+/*
+ * What inputs made goes with them: all at once, since the kernel waits for RCU
+ * each time; but those that are in another group.
+ */
+void links_clean(void)
+{
+	u32 group = LINK_GROUP;
+	bool there = links_there(false);
+	struct message m;
+
 	/* Those that were renamed go later. */
 	if (!there && links_cleaned++ % 32)
 		return;
@@ -348,6 +404,8 @@ void links_clean(void)
 	add_ifinfo(&m, NULL, false, false);
 	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
 	ask(route_fd, &m);
+	if (there)
+		links_there(true);
 }
 
 /* ---- generic netlink ---------------------------------------------------- */

@@ -42,7 +42,8 @@ const u8 broadcast_lladdr[LLADDR_LEN] = {
  * ib1 is the peer's, in another network namespace.
  */
 static const char * const scene_names[] = {
-	"ib0", "ib0.8001", "eib0", "g0", "fz0", "fz1", "fz2", "fz3", "br0"
+	"ib0", [SCENE_CHILD] = "ib0.8001", [SCENE_ETHER] = "eib0", "g0",
+	"fz0", "fz1", "fz2", "fz3", [SCENE_BRIDGE] = "br0"
 };
 
 static const char * const scene_ifaces[PORTS] = {
