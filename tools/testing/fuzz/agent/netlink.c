@@ -227,15 +227,20 @@ static void set_link(struct reader *r)
 	ask(route_fd, &m);
 }
 
+/* Those that inputs make; seldom what the scene has, which has to be made again */
 static void delete_link(struct reader *r)
 {
+	static const char * const of_scene[] = {
+		"ib0", "eib0", "ib0.8001", "g0", "br0"
+	};
 	u8 name = take8(r);
 	char text[IFNAMSIZ];
 	struct message m;
 
 	snprintf(text, sizeof(text), "fz%u", name % 4);
 	begin(&m, RTM_DELLINK, 0);
-	add_ifinfo(&m, text, false, false);
+	add_ifinfo(&m, name < 0xe0 ? text : of_scene[name % ARRAY_SIZE(of_scene)],
+		   false, false);
 	add_attrs(&m, r, 0);
 	ask(route_fd, &m);
 }
@@ -325,7 +330,7 @@ static void raw_link(struct reader *r)
 	add_ifinfo(&m, scene_name(name), false, false);
 	add(&m, body, len);
 	add_attrs(&m, r, 0);
-	/* The end of the world is not far: never one of the real interfaces. */
+	/* The end of the world is not far: delete_link() does it, seldom. */
 	if (m.head.nlmsg_type == RTM_DELLINK)
 		return;
 	ask(route_fd, &m);

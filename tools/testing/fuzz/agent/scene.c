@@ -169,7 +169,11 @@ bool scene_healthy(void)
 {
 	static const char * const ifaces[] = {
 		"/sys/class/net/ib0", "/sys/class/net/ib0.8001", "/sys/class/net/eib0",
+		"/sys/class/net/g0", "/sys/class/net/br0",
 		"/run/fuzz/peer/class/net/ib1",
+	};
+	static const char * const bridged[] = {
+		"/sys/class/net/br0/brif/eib0", "/sys/class/net/br0/brif/g0b",
 	};
 	char path[128], text[32];
 	size_t n;
@@ -179,6 +183,9 @@ bool scene_healthy(void)
 		if (!scene_read_text(path, text, sizeof(text)) || strcmp(text, "1"))
 			return false;
 	}
+	for (n = 0; n < ARRAY_SIZE(bridged); n++)
+		if (access(bridged[n], F_OK))
+			return false;
 	return true;
 }
 
