@@ -36,6 +36,9 @@
 #define REST_LOOKS	3
 #define REST_PAUSE_NS	150000
 #define REST_MOST_NS	30000000
+/* It is never, if so many inputs did not and then there is none for 20 seconds. */
+#define RESTLESS_INPUTS	8
+#define RESTLESS_NS	20000000000ULL
 /* Blocks that run now and then although nothing is asked belong to no input. */
 #define IDLE_SECONDS	4
 #define CHECK_EVERY	32
@@ -56,6 +59,7 @@ static struct cover_area *cover;
 static u8 idle[COVER_CELLS], ever[COVER_CELLS];
 static u32 blocks_ever, heals;
 static u64 inputs;
+static unsigned int restless;
 static int taint_fd;
 static u8 *shared;
 static unsigned long taint;
@@ -115,9 +119,9 @@ static void compares_tell(u32 from)
 	}
 }
 
-static void await_rest(void)
+static bool await_rest(u64 most)
 {
-	u64 end = now_ns() + REST_MOST_NS;
+	u64 end = now_ns() + most;
 	u32 hits = READ_ONCE(cover->hits);
 	int looks = 0;
 
@@ -129,6 +133,32 @@ static void await_rest(void)
 			looks = 0;
 		hits = READ_ONCE(cover->hits);
 	}
+	return looks == REST_LOOKS;
+}
+
+/*
+ * A CPU that never leaves the modules is not told by the kernel before the latest
+ * inputs are others than those that made it so.
+ */
+static void watch_rest(bool rested)
+{
+	if (rested) {
+		restless = 0;
+		return;
+	}
+	if (++restless < RESTLESS_INPUTS)
+		return;
+	if (await_rest(RESTLESS_NS)) {
+		restless = 0;
+		return;
+	}
+	printf("the modules have not come to rest since input %llu\n",
+	       (unsigned long long)inputs - RESTLESS_INPUTS + 1);
+	fflush(stdout);
+	/* To the kernel's log: what the CPUs run */
+	scene_text("/proc/sysrq-trigger", "l");
+	sleep(1);
+	abort();
 }
 
 static void learn_idle(void)
@@ -270,7 +300,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const char sa_knob[] =
 		"/sys/kernel/debug/ibdevsim/ibdevsim2/port1/sa_drop";
 	struct call calls[CALLS_MAX];
-	bool linked = false, wrote = false, sa = false;
+	bool linked = false, wrote = false, sa = false, rested;
 	u32 head;
 	int n, i;
 
@@ -292,9 +322,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	head = READ_ONCE(cover->head);
 	for (i = 0; i < n; i++)
 		call(&calls[i]);
-	await_rest();
+	rested = await_rest(REST_MOST_NS);
 	cells_tell();
 	compares_tell(head);
+	watch_rest(rested);
 
 	verbs_close();
 	if (wrote)
