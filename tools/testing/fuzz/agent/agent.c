@@ -8,6 +8,7 @@
  * to memory that the host sees before: the kernel may not survive it.
  */
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 #define STATE_AT	(LAST_SLOTS * LAST_SIZE)
 #define STATE_SIZE	128
 #define TAINTED		"/proc/sys/kernel/tainted"
+#define LOG		"/dev/kmsg"
 /* Of the taint flags: died, bad page, warning, soft lockup */
 #define TAINT_MASK	(1 << 7 | 1 << 5 | 1 << 9 | 1 << 14)
 /* At rest: no block ran for so many looks at it, or time is up */
@@ -44,6 +46,21 @@
 #define CHECK_EVERY	32
 #define HEAL_SECONDS	60
 #define COMPARES_TOLD	512
+
+/*
+ * What complaints in the kernel's log have, also those that taint nothing: the most
+ * common of tools/testing/vm/klog.py, which looks for all of them at the end
+ */
+static const char * const complaints[] = {
+	"BUG: ", "WARNING: ", "[ cut here ]", "KASAN: ", "UBSAN: ", "KFENCE: ",
+	"possible circular locking", "possible recursive locking",
+	"possible irq lock inversion", "lock order detected", "inconsistent lock state",
+	"bad unlock balance", "suspicious RCU usage", "self-detected stall",
+	"stalls on CPUs", "blocked for more than", "refcount_t: ",
+	"unregister_netdevice: waiting for ", "NETDEV WATCHDOG: ", "ODEBUG: ",
+	"detected buffer overflow", "hw csum failure", "page allocation failure: order:",
+	"already registered", "cannot create duplicate filename",
+};
 
 #define READ_ONCE(x)	(*(const volatile __typeof__(x) *)&(x))
 
@@ -60,7 +77,7 @@ static u8 idle[COVER_CELLS], ever[COVER_CELLS];
 static u32 blocks_ever, heals;
 static u64 inputs;
 static unsigned int restless;
-static int taint_fd;
+static int taint_fd, log_fd;
 static u8 *shared;
 static unsigned long taint;
 static time_t begin;
@@ -224,6 +241,35 @@ static unsigned long taint_read(void)
 	return strtoul(text, NULL, 10) & TAINT_MASK;
 }
 
+static bool is_complaint(const char *record)
+{
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(complaints); n++)
+		if (strstr(record, complaints[n]))
+			return true;
+	return false;
+}
+
+/* Is there a new one in the kernel's log? */
+static bool log_complains(void)
+{
+	char record[8192];
+	bool found = false;
+	ssize_t len;
+
+	for (;;) {
+		len = read(log_fd, record, sizeof(record) - 1);
+		/* Some were overwritten before they were read. */
+		if (len < 0 && errno == EPIPE)
+			continue;
+		if (len <= 0)
+			return found;
+		record[len] = 0;
+		found |= is_complaint(record);
+	}
+}
+
 static void state_tell(void)
 {
 	snprintf((char *)shared + STATE_AT, STATE_SIZE,
@@ -341,7 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		scene_read();
 		state_tell();
 	}
-	if (taint_read() != taint) {
+	if (log_complains() || taint_read() != taint) {
 		printf("the kernel complained after input %llu\n",
 		       (unsigned long long)inputs - 1);
 		fflush(stdout);
@@ -366,6 +412,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	taint_fd = open(TAINTED, O_RDONLY | O_CLOEXEC);
 	if (taint_fd < 0)
 		err(2, TAINTED);
+	log_fd = open(LOG, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (log_fd < 0 || lseek(log_fd, 0, SEEK_END) < 0)
+		err(2, LOG);
 	begin = time(NULL);
 	scene_open();
 	netlink_open();
