@@ -337,7 +337,7 @@ static void heal(void)
 		}
 		pause_ns(100000000);
 	}
-	scene_read();
+	families_read();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -346,7 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const char sa_knob[] =
 		"/sys/kernel/debug/ibdevsim/ibdevsim2/port1/sa_drop";
 	struct call calls[CALLS_MAX];
-	bool linked = false, wrote = false, sa = false, rested;
+	bool linked = false, wrote = false, sa = false, rested, check;
 	u32 head;
 	int n, i;
 
@@ -376,17 +376,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	verbs_close();
 	if (wrote)
 		files_undo();
-	if (linked || wrote)
+	if (linked || wrote) {
 		links_clean();
+		files_settle();
+	}
 	if (sa)
 		scene_text(sa_knob, sa_drop[0]);
 	inputs++;
-	if ((linked || wrote || !(inputs % CHECK_EVERY)) && !scene_healthy())
+	check = linked || wrote || !(inputs % CHECK_EVERY);
+	if (check && !scene_healthy())
 		heal();
-	if (!(inputs % CHECK_EVERY)) {
+	/* What is restored runs code that is not the next input's. */
+	if (linked || wrote)
+		await_rest(REST_MOST_NS);
+	if (check)
 		scene_read();
+	if (!(inputs % CHECK_EVERY))
 		state_tell();
-	}
 	if (log_complains() || taint_read() != taint) {
 		printf("the kernel complained after input %llu\n",
 		       (unsigned long long)inputs - 1);

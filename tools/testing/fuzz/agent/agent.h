@@ -188,6 +188,7 @@ bool mirror_conn(unsigned int port, struct conn_seen *conn);
 void mirror_sent(unsigned int port);
 
 void netlink_open(void);
+void families_read(void);
 void link_call(const struct call *call);
 void genl_call(const struct call *call);
 void ethtool_call(const struct call *call);
@@ -197,6 +198,7 @@ void files_open(void);
 void write_call(const struct call *call);
 void read_call(const struct call *call);
 void files_undo(void);
+void files_settle(void);
 
 /**
  * enum verbs_variant - variants of user verbs that are not a command's number

@@ -26,12 +26,14 @@
  * @before: what is in it; empty if that cannot be read
  * @hash: of the path
  * @written: by this input
+ * @setting: others than this file set it, too
  */
 struct file {
 	char *path;
 	char before[TEXT_MAX];
 	u8 hash;
 	bool written;
+	bool setting;
 };
 
 /**
@@ -65,6 +67,19 @@ static const char * const left_alone[] = {
 	"*/threaded", "*/calls", "*/ibdevsim2/*", "*/wedged*", "*/ifalias",
 };
 
+/* What netlink and ioctls change as well */
+static const char * const set_elsewhere[] = {
+	"*/net/*/mode", "*/net/*/mtu", "*/net/*/umcast", "*/net/*/tx_queue_len",
+};
+
+static bool matches(const char *path, const char * const *patterns, size_t n)
+{
+	while (n--)
+		if (!fnmatch(patterns[n], path, 0))
+			return true;
+	return false;
+}
+
 static u8 hash_of(const char *path)
 {
 	u32 hash = 2166136261;
@@ -74,36 +89,40 @@ static u8 hash_of(const char *path)
 	return hash >> 24 ^ hash >> 16 ^ hash >> 8 ^ hash;
 }
 
+/* Up to TEXT_MAX - 1 bytes; none if that fails */
+static void read_text(const char *path, char *text)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t len;
+
+	*text = 0;
+	if (fd < 0)
+		return;
+	len = read(fd, text, TEXT_MAX - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = 0;
+}
+
 static void add_file(struct files *files, const char *path)
 {
 	struct file *file = &files->list[files->n];
-	ssize_t len;
-	int fd;
 
 	if (files->n == FILES_MAX)
 		errx(2, "more than %d files", FILES_MAX);
 	file->path = strdup(path);
 	file->hash = hash_of(path);
+	file->setting = matches(path, set_elsewhere, ARRAY_SIZE(set_elsewhere));
 	files->n++;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return;
-	len = read(fd, file->before, TEXT_MAX - 1);
-	close(fd);
-	file->before[len > 0 ? len : 0] = 0;
+	read_text(path, file->before);
 }
 
 static int found(const char *path, const struct stat *st, int type,
 		 struct FTW *ftw)
 {
-	size_t n;
-
 	(void)ftw;
-	if (type != FTW_F || !S_ISREG(st->st_mode))
+	if (type != FTW_F || !S_ISREG(st->st_mode) ||
+	    matches(path, left_alone, ARRAY_SIZE(left_alone)))
 		return 0;
-	for (n = 0; n < ARRAY_SIZE(left_alone); n++)
-		if (!fnmatch(left_alone[n], path, 0))
-			return 0;
 	if (st->st_mode & 0222)
 		add_file(&writable, path);
 	if (st->st_mode & 0444)
@@ -223,5 +242,28 @@ void files_undo(void)
 			continue;
 		snprintf(path, sizeof(path), "%d", n);
 		scene_text("/sys/bus/ibdevsim/del_device", path);
+	}
+}
+
+/* One setting may change another: the mode does so to the MTU. */
+void files_settle(void)
+{
+	char text[TEXT_MAX];
+	bool changed = true;
+	int n, times;
+
+	for (times = 0; changed && times < 2; times++) {
+		changed = false;
+		for (n = 0; n < writable.n; n++) {
+			struct file *file = &writable.list[n];
+
+			if (!file->setting)
+				continue;
+			read_text(file->path, text);
+			if (!*text || !strcmp(text, file->before))
+				continue;
+			changed = true;
+			scene_text(file->path, file->before);
+		}
 	}
 }

@@ -3,6 +3,7 @@
  * rtnetlink, generic netlink, and the ioctls of ethtool
  */
 #include <err.h>
+#include <linux/eipoib.h>
 #include <linux/ethtool.h>
 #include <linux/genetlink.h>
 #include <linux/if_link.h>
@@ -122,6 +123,43 @@ static void ask(int fd, const struct message *m)
 	if (send(fd, m, m->head.nlmsg_len, 0) < 0)
 		return;
 	drain(fd);
+}
+
+/* ---- what is taken back ------------------------------------------------- */
+
+/**
+ * struct undo - a request that takes back what an input has done
+ * @fd: whom to send it to
+ * @m: the request
+ */
+struct undo {
+	int fd;
+	struct message m;
+};
+
+static struct undo undos[CALLS_MAX];
+static unsigned int undos_n;
+
+/* @m, with another type, when the input is over */
+static void undo_later(int fd, const struct message *m, u16 type)
+{
+	struct undo *undo = &undos[undos_n];
+
+	if (undos_n == ARRAY_SIZE(undos))
+		return;
+	undos_n++;
+	undo->fd = fd;
+	memcpy(&undo->m, m, m->head.nlmsg_len);
+	undo->m.head.nlmsg_type = type;
+	undo->m.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+}
+
+static void undo_all(void)
+{
+	while (undos_n) {
+		undos_n--;
+		ask(undos[undos_n].fd, &undos[undos_n].m);
+	}
 }
 
 /* ---- links -------------------------------------------------------------- */
@@ -277,6 +315,7 @@ static void new_neigh(struct reader *r)
 	add_attr(&m, NDA_LLADDR, lladdr, name & 0x40 ? 6 : LLADDR_LEN);
 	add_attrs(&m, r, 0);
 	ask(route_fd, &m);
+	undo_later(route_fd, &m, RTM_DELNEIGH);
 }
 
 static void new_addr(struct reader *r)
@@ -295,6 +334,7 @@ static void new_addr(struct reader *r)
 	add_attr(&m, IFA_LOCAL, &address, sizeof(address));
 	add_attrs(&m, r, 0);
 	ask(route_fd, &m);
+	undo_later(route_fd, &m, RTM_DELADDR);
 }
 
 /* A forwarding entry, or groups of a bridge's port */
@@ -316,6 +356,7 @@ static void new_fdb(struct reader *r)
 	add_attr(&m, NDA_LLADDR, lladdr, name & 0x40 ? LLADDR_LEN : 6);
 	add_attrs(&m, r, 0);
 	ask(route_fd, &m);
+	undo_later(route_fd, &m, RTM_DELNEIGH);
 }
 
 /* A request of the link family that is not made by any rule */
@@ -370,49 +411,6 @@ void link_call(const struct call *call)
 	}
 }
 
-/* Of the links that inputs make: are any there?  Those that are may be deleted. */
-static bool links_there(bool delete)
-{
-	char name[IFNAMSIZ];
-	bool there = false;
-	struct message m;
-	int n;
-
-	for (n = 0; n < 4; n++) {
-		snprintf(name, sizeof(name), "fz%d", n);
-		if (!scene_index(name))
-			continue;
-		there = true;
-		if (!delete)
-			continue;
-		begin(&m, RTM_DELLINK, 0);
-		add_ifinfo(&m, name, false, false);
-		ask(route_fd, &m);
-	}
-	return there;
-}
-
-/*
- * What inputs made goes with them: all at once, since the kernel waits for RCU
- * each time; but those that are in another group.
- */
-void links_clean(void)
-{
-	u32 group = LINK_GROUP;
-	bool there = links_there(false);
-	struct message m;
-
-	/* Those that were renamed go later. */
-	if (!there && links_cleaned++ % 32)
-		return;
-	begin(&m, RTM_DELLINK, 0);
-	add_ifinfo(&m, NULL, false, false);
-	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
-	ask(route_fd, &m);
-	if (there)
-		links_there(true);
-}
-
 /* ---- generic netlink ---------------------------------------------------- */
 
 static u16 family_id(const char *name)
@@ -443,10 +441,29 @@ static u16 family_id(const char *name)
 	return 0;
 }
 
+/* Their numbers are others when the modules have been loaded again. */
+void families_read(void)
+{
+	unsigned int n;
+
+	for (n = 0; n < ARRAY_SIZE(families); n++)
+		families[n] = family_id(family_names[n]);
+}
+
+/* A guest's address, and the guest */
+static void add_guest(struct message *m)
+{
+	static const u8 address[4] = { 10, 0, 0, 5 };
+	static const u8 mac[ETHER_LEN] = { 0x02, 0, 0, 0, 0, 0x05 };
+
+	add_attr(m, EIPOIB_A_GUEST_ADDRESS, address, sizeof(address));
+	add_attr(m, EIPOIB_A_GUEST_MAC, mac, sizeof(mac));
+}
+
 /**
  * genl_call - a request to a family
  * @call: variant: the family in the upper two bits, and the command; data:
- *	flags (1: dump, 2: no device), a name, attributes
+ *	flags (1: dump, 2: no device, 4: no guest), a name, attributes
  */
 void genl_call(const struct call *call)
 {
@@ -454,7 +471,10 @@ void genl_call(const struct call *call)
 	u8 flags = take8(&r), name = take8(&r);
 	unsigned int family = call->variant >> 6;
 	struct genlmsghdr head = { .cmd = call->variant & 63, .version = 1 };
-	u32 index = scene_index(scene_name(name));
+	/* Without a name each family has an interface of its own kind. */
+	u32 index = scene_index(scene_name(name + (family == 1 ? SCENE_ETHER : 0)));
+	bool guest = family == 1 && (head.cmd == EIPOIB_CMD_GUEST_NEW ||
+				     head.cmd == EIPOIB_CMD_GUEST_DEL);
 	struct nlattr *nest;
 	struct message m;
 
@@ -468,49 +488,221 @@ void genl_call(const struct call *call)
 	} else if (!(flags & 2)) {
 		add_attr(&m, 1, &index, sizeof(index));
 	}
+	/* Of two of a type the last one counts. */
+	if (guest && !(flags & 4))
+		add_guest(&m);
 	add_attrs(&m, &r, 0);
 	ask(genl_fd, &m);
+	if (!guest)
+		return;
+	((struct genlmsghdr *)(m.bytes + NLMSG_HDRLEN))->cmd = EIPOIB_CMD_GUEST_DEL;
+	undo_later(genl_fd, &m, families[family]);
 }
 
 /* ---- ioctl -------------------------------------------------------------- */
 
 /**
+ * union ethtool_data - what ethtool's ioctl reads and writes
+ * @cmd: the command
+ * @bytes: of the longest answer, which is as long as the driver wants
+ */
+union ethtool_data {
+	u32 cmd;
+	u8 bytes[65536];
+};
+
+/**
+ * struct setting - a command that sets something, and what it is
+ * @get: the command that reads it
+ * @set: that sets it, from the same structure
+ * @len: its length
+ */
+struct setting {
+	u32 get;
+	u32 set;
+	size_t len;
+};
+
+static const struct setting settings[] = {
+	{ ETHTOOL_GCHANNELS, ETHTOOL_SCHANNELS, sizeof(struct ethtool_channels) },
+	{ ETHTOOL_GRINGPARAM, ETHTOOL_SRINGPARAM, sizeof(struct ethtool_ringparam) },
+	{ ETHTOOL_GCOALESCE, ETHTOOL_SCOALESCE, sizeof(struct ethtool_coalesce) },
+	{ ETHTOOL_GPFLAGS, ETHTOOL_SPFLAGS, sizeof(struct ethtool_value) },
+};
+
+#define SETTING_MAX	128
+
+/* Interfaces whose settings are what they were when an input is over */
+static const char * const set_names[] = { "ib0", "ib0.8001" };
+static u8 settings_before[ARRAY_SIZE(set_names)][ARRAY_SIZE(settings)][SETTING_MAX];
+
+static bool ethtool(const char *name, union ethtool_data *data)
+{
+	struct ifreq ifr = { .ifr_data = (char *)data };
+
+	strcpy(ifr.ifr_name, name);
+	return !ioctl(ioctl_fd, SIOCETHTOOL, &ifr);
+}
+
+/* Length of what is read; 0 if there is no such setting */
+static size_t setting_read(const char *name, const struct setting *s,
+			   union ethtool_data *data)
+{
+	memset(data, 0, s->len);
+	data->cmd = s->get;
+	if (!ethtool(name, data))
+		return 0;
+	data->cmd = s->set;
+	return s->len;
+}
+
+static void settings_read(void)
+{
+	static union ethtool_data data;
+	size_t i, n, len;
+
+	for (i = 0; i < ARRAY_SIZE(set_names); i++)
+		for (n = 0; n < ARRAY_SIZE(settings); n++) {
+			len = setting_read(set_names[i], &settings[n], &data);
+			memcpy(settings_before[i][n], &data, MIN(len, SETTING_MAX));
+		}
+}
+
+static void settings_undo(void)
+{
+	static union ethtool_data data;
+	size_t i, n, len;
+	u8 *before;
+
+	for (i = 0; i < ARRAY_SIZE(set_names); i++)
+		for (n = 0; n < ARRAY_SIZE(settings); n++) {
+			before = settings_before[i][n];
+			len = setting_read(set_names[i], &settings[n], &data);
+			if (!len || !memcmp(before, &data, len))
+				continue;
+			memcpy(&data, before, len);
+			ethtool(set_names[i], &data);
+		}
+}
+
+/* Groups that an input has joined */
+static struct ifreq joined[CALLS_MAX];
+static unsigned int joined_n;
+
+static void groups_leave(void)
+{
+	while (joined_n)
+		ioctl(ioctl_fd, SIOCDELMULTI, &joined[--joined_n]);
+}
+
+/* What is taken changes what is there. */
+static void take_changes(struct reader *r, u8 *to, size_t len)
+{
+	while (r->left && len--)
+		*to++ ^= take8(r);
+}
+
+/* Another ioctl of an interface, with what it has until the data change it */
+static void other_ioctl(const char *name, u8 which, struct reader *r)
+{
+	static const struct {
+		unsigned long set;
+		unsigned long get;
+	} others[] = {
+		{ SIOCSHWTSTAMP, 0 }, { SIOCGHWTSTAMP, 0 },
+		{ SIOCSIFMTU, SIOCGIFMTU }, { SIOCSIFHWADDR, SIOCGIFHWADDR },
+		{ SIOCSIFTXQLEN, SIOCGIFTXQLEN },
+		{ SIOCADDMULTI, 0 }, { SIOCDELMULTI, 0 }, { SIOCDEVPRIVATE, 0 },
+	};
+	static union ethtool_data data;
+	struct ifreq ifr = { };
+
+	strcpy(ifr.ifr_name, name);
+	which %= ARRAY_SIZE(others);
+	if (which < 2 || others[which].set == SIOCDEVPRIVATE) {
+		memset(&data, 0, sizeof(data));
+		take(r, &data, sizeof(data));
+		ifr.ifr_data = (char *)&data;
+	} else {
+		if (others[which].get)
+			ioctl(ioctl_fd, others[which].get, &ifr);
+		take_changes(r, (u8 *)&ifr.ifr_ifru, sizeof(ifr.ifr_ifru));
+	}
+	if (!ioctl(ioctl_fd, others[which].set, &ifr) &&
+	    others[which].set == SIOCADDMULTI && joined_n < ARRAY_SIZE(joined))
+		joined[joined_n++] = ifr;
+}
+
+/**
  * ethtool_call - ethtool's ioctl
  * @call: the variant is the command, from 0x80 on another ioctl; data: a name,
- *	and the structure behind the command
+ *	and changes of the structure behind the command, which is 0 or what is set
  */
 void ethtool_call(const struct call *call)
 {
-	static const unsigned long others[] = {
-		SIOCSHWTSTAMP, SIOCGHWTSTAMP, SIOCSIFMTU, SIOCSIFHWADDR,
-		SIOCSIFTXQLEN, SIOCADDMULTI, SIOCDELMULTI, SIOCDEVPRIVATE,
-	};
+	static union ethtool_data data;
 	struct reader r = reader_of(call);
-	u8 name = take8(&r);
-	union {
-		u32 cmd;
-		u8 bytes[8192];
-	} data;
-	struct ifreq ifr;
+	const char *name = scene_name(take8(&r));
+	size_t n;
 
+	if (call->variant & 0x80)
+		return other_ioctl(name, call->variant, &r);
 	memset(&data, 0, sizeof(data));
-	memset(&ifr, 0, sizeof(ifr));
-	strcpy(ifr.ifr_name, scene_name(name));
-	if (call->variant & 0x80) {
-		u8 which = call->variant % ARRAY_SIZE(others);
-
-		take(&r, &data, sizeof(data));
-		if (which < 2 || others[which] == SIOCDEVPRIVATE)
-			ifr.ifr_data = (char *)&data;
-		else
-			memcpy(&ifr.ifr_ifru, &data, sizeof(ifr.ifr_ifru));
-		ioctl(ioctl_fd, others[which], &ifr);
-		return;
-	}
+	for (n = 0; n < ARRAY_SIZE(settings); n++)
+		if (settings[n].set == call->variant)
+			setting_read(name, &settings[n], &data);
 	data.cmd = call->variant;
-	take(&r, data.bytes + sizeof(data.cmd), sizeof(data) / 2);
-	ifr.ifr_data = (char *)&data;
-	ioctl(ioctl_fd, SIOCETHTOOL, &ifr);
+	take_changes(&r, data.bytes + sizeof(data.cmd), CALL_DATA_MAX);
+	ethtool(name, &data);
+}
+
+/* ---- afterwards --------------------------------------------------------- */
+
+/* Of the links that inputs make: are any there?  Those that are may be deleted. */
+static bool links_there(bool delete)
+{
+	char name[IFNAMSIZ];
+	bool there = false;
+	struct message m;
+	int n;
+
+	for (n = 0; n < 4; n++) {
+		snprintf(name, sizeof(name), "fz%d", n);
+		if (!scene_index(name))
+			continue;
+		there = true;
+		if (!delete)
+			continue;
+		begin(&m, RTM_DELLINK, 0);
+		add_ifinfo(&m, name, false, false);
+		ask(route_fd, &m);
+	}
+	return there;
+}
+
+/*
+ * What inputs made goes with them: all at once, since the kernel waits for RCU
+ * each time; but those that are in another group.
+ */
+void links_clean(void)
+{
+	u32 group = LINK_GROUP;
+	struct message m;
+	bool there;
+
+	undo_all();
+	groups_leave();
+	settings_undo();
+	there = links_there(false);
+	/* Those that were renamed go later. */
+	if (!there && links_cleaned++ % 32)
+		return;
+	begin(&m, RTM_DELLINK, 0);
+	add_ifinfo(&m, NULL, false, false);
+	add_attr(&m, IFLA_GROUP, &group, sizeof(group));
+	ask(route_fd, &m);
+	if (there)
+		links_there(true);
 }
 
 void netlink_open(void)
@@ -522,9 +714,9 @@ void netlink_open(void)
 	ioctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (route_fd < 0 || genl_fd < 0 || ioctl_fd < 0)
 		err(2, "socket");
-	for (n = 0; n < ARRAY_SIZE(families); n++) {
-		families[n] = family_id(family_names[n]);
+	families_read();
+	for (n = 0; n < ARRAY_SIZE(families); n++)
 		if (!families[n])
 			errx(2, "no family %s", family_names[n]);
-	}
+	settings_read();
 }
