@@ -102,6 +102,7 @@ void take_patches(struct reader *r, u8 *message, size_t len);
  * @sm_lid: the subnet manager's
  * @gid: its GID
  * @lladdr: link-layer address of the interface; the QPN is in bytes 1 to 3
+ * @child: of the child, or the same if there is none
  * @inject: file that takes packets
  */
 struct scene_port {
@@ -109,6 +110,7 @@ struct scene_port {
 	u16 sm_lid;
 	u8 gid[16];
 	u8 lladdr[LLADDR_LEN];
+	u8 child[LLADDR_LEN];
 	int inject;
 };
 

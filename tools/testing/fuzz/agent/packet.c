@@ -482,7 +482,8 @@ void packet_call(const struct call *call)
 		patches.left = 1 + take(&r, header_patches + 1,
 					2 * header_patches[0]);
 	}
-	qpn = flags & TO_ALL ? BROADCAST_QPN : lladdr_qpn(port->lladdr);
+	qpn = flags & TO_ALL ? BROADCAST_QPN :
+	      lladdr_qpn(flags & TO_CHILD ? port->child : port->lladdr);
 	if (flags & BY_RC) {
 		if (!mirror_conn(to, &conn))
 			return;

@@ -152,6 +152,11 @@ static bool read_port(unsigned int n)
 	port->lid = lid;
 	memcpy(port->gid, gid, sizeof(gid));
 	memcpy(port->lladdr, lladdr, sizeof(lladdr));
+	memcpy(port->child, lladdr, sizeof(lladdr));
+	snprintf(path, sizeof(path), "%s.8001/address", scene_ifaces[n]);
+	if (scene_read_text(path, text, sizeof(text)) &&
+	    parse_hex(text, lladdr, sizeof(lladdr)))
+		memcpy(port->child, lladdr, sizeof(lladdr));
 	return true;
 }
 
