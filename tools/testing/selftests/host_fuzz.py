@@ -257,6 +257,46 @@ def test_payloads():
         ksft_in(bytes([61, 1 + size, hardware]) + src, made)
 
 
+class Replayed:
+    """A machine that ran inputs, and whether that ended as it should not."""
+
+    def __init__(self, bad):
+        self.found = lambda: bad
+
+
+def tried_again(bad, bodies):
+    """What becomes of a find of @bodies if @bad says which inputs do it again."""
+    program = load_program(os.path.join(FUZZ, "fuzz"))
+    runs = []
+
+    def replay(_args, bodies, _name):
+        runs.append(bodies)
+        return Replayed(bad(bodies))
+    program.replay = replay
+    return program.again(None, bodies), runs
+
+
+def test_again():
+    """Finds are cut down; what takes several times and a pause is run so."""
+    text = load_program(os.path.join(FUZZ, "text.py"))
+    bodies = [text.of_calls([("read", n, b"")]) for n in range(64)]
+    cut, _ = tried_again(lambda those: bodies[62] in those, bodies)
+    ksft_eq(cut, [bodies[62]])
+    pause = text.of_calls([("wait", 15, b"")] * 24)
+
+    def twice(those):
+        """The first of the inputs, a pause, and it once more."""
+        where = [n for n, body in enumerate(those) if body == bodies[0]]
+        return len(where) > 1 and pause in those[where[0]:where[1]]
+    cut, runs = tried_again(twice, bodies)
+    ksft_eq([len(those) for those in runs[:4]], [1, 4, 16, 64])
+    ksft_true(twice(cut) and len(cut) < len(runs[4]), "cut down")
+    cut, runs = tried_again(lambda those: False, bodies)
+    ksft_eq((cut, len(runs)), (None, 5))
+    cut, runs = tried_again(lambda those: False, bodies[:3])
+    ksft_eq((cut, [len(those) for those in runs[:2]]), (None, [1, 3]))
+
+
 def test_inputs():
     """Inputs as text are the same inputs; those in the tree can be read."""
     text = load_program(os.path.join(FUZZ, "text.py"))
