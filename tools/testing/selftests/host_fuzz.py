@@ -8,9 +8,11 @@ import os
 import re
 import struct
 import subprocess
+import sys
 import tempfile
 
-from lib import ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout
+from lib import (ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout,
+                 wait_until)
 from common import ROOT, TESTING, load_program
 
 BOOT = "host"
@@ -80,6 +82,43 @@ def test_text_defect():
 def test_ethernet_defect():
     """A translation that loses an option is found."""
     defect_found("ethernet")
+
+
+# A machine that waits to be ended, in place of the runner
+WAITING = """#!/bin/sh
+trap 'echo > ended; exit 0' TERM
+echo > begun
+while :; do
+	sleep 0.1
+done
+"""
+RUNNING = """
+import os, sys
+from common import load_program
+program = load_program(sys.argv[1])
+program.RUN = os.path.abspath("waiting")
+program.built = lambda *_: "none"
+program.end_with_machines()
+program.Machine("6.12", os.path.abspath("machine")).run([], 1)
+"""
+
+
+@timeout(180)
+def test_terminated():
+    """A run that is told to end ends its machine."""
+    with tempfile.TemporaryDirectory() as where:
+        script = os.path.join(where, "waiting")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(WAITING.replace("> ", f"> {where}/"))
+        os.chmod(script, 0o755)
+        with subprocess.Popen([sys.executable, "-c", RUNNING,
+                               os.path.join(FUZZ, "fuzz")], cwd=where,
+                              env=dict(os.environ, PYTHONPATH=TESTING)) as proc:
+            begun, ended = (os.path.join(where, name) for name in ("begun", "ended"))
+            wait_until(lambda: os.path.exists(begun), 100, "it runs")
+            proc.terminate()
+        ksft_eq(proc.returncode, 143)
+        wait_until(lambda: os.path.exists(ended), 30, "the machine ends")
 
 
 def test_agent():
