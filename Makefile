@@ -281,7 +281,7 @@ unit:
 fuzz: setup
 	@$(FUZZ)/fuzz MINUTES='$(MINUTES)' SEED='$(SEED)' KERNEL='$(KERNEL)' \
 		DEBUG='$(DEBUG)' REPLAY='$(REPLAY)' EMPTY='$(EMPTY)' KEEP='$(KEEP)' \
-		ONLY='$(ONLY)' DEFECT='$(DEFECT)'
+		ONLY='$(ONLY)' DEFECT='$(DEFECT)' CORE='$(CORE)'
 
 demo: setup
 	@tools/testing/demo

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The logic that needs no device, under a fuzzer with sanitizers."""
+"""Fuzzers run for seconds: of logic that needs no device, and of the modules."""
 
 import collections
 import ctypes
 import itertools
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 
-from lib import (ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_true, timeout,
-                 wait_until)
+from lib import (Skip, ksft_eq, ksft_ge, ksft_in, ksft_ne, ksft_pr, ksft_raises,
+                 ksft_true, timeout, wait_until)
+import slowness
 from common import ROOT, TESTING, load_program
 
 BOOT = "host"
+# The modules are built for it, a machine boots and makes the scene, and the minute
+# itself takes a minute however quick the host is: see TAKEN in lib/groups.py.
+SECONDS = 330
 
+KERNEL = os.environ.get("IPOIB_TEST_KERNEL", "6.12")
+# Kernels of our own for which the modules are not built with the recorder
+UNRECORDED = ("gcov", "kcsan", "rt")
 UNIT = os.path.join(TESTING, "unit")
 FUZZ = os.path.join(TESTING, "fuzz")
 
@@ -82,6 +90,121 @@ def test_text_defect():
 def test_ethernet_defect():
     """A translation that loses an option is found."""
     defect_found("ethernet")
+
+
+def fuzz_modules(argv):
+    """Run the fuzzer of the modules; status, and what it printed."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          errors="replace") as proc:
+        try:
+            text = proc.communicate()[0]
+        except BaseException:
+            # Its machine has a session of its own: it ends that.
+            proc.terminate()
+            raise
+    return proc.returncode, text
+
+
+def verdict(status, text):
+    """What is wrong after a run of the fuzzer; nothing if it found nothing."""
+    if not status:
+        return ""
+    again = re.search(r"make fuzz REPLAY=.*", text)
+    if status == 1 and again:
+        return f"the fuzzer found something: {again[0]}"
+    return f"the fuzzer ended with status {status}"
+
+
+@timeout(900 * slowness.kernel(KERNEL))
+def test_modules():
+    """A minute of the fuzzer finds nothing: always the same inputs and seed."""
+    if os.environ.get("IPOIB_TEST_MODULE") == "stock":
+        raise Skip("this tree's modules: they are built with the recorder")
+    if KERNEL in UNRECORDED:
+        raise Skip(f"no recorder on the kernel {KERNEL}")
+    status, text = fuzz_modules([os.path.join(FUZZ, "fuzz"), "--core",
+                                 "--kernel", KERNEL])
+    for line in text.splitlines()[-40:]:
+        ksft_pr(line)
+    ksft_eq(verdict(status, text), "")
+
+
+class Ran:
+    """In place of a machine: one that has run inputs, and found something or not."""
+
+    def __init__(self, status, count):
+        self.status, self.count = status, count
+        self.lines, self.dir, self.words = ["said"], "", ()
+
+    def __call__(self, _kernel, where):
+        self.dir = where
+        os.makedirs(where)
+        return self
+
+    def run(self, words, _seconds, _progress=None):
+        self.words = words
+        return not self.status
+
+    def found(self):
+        return self.status not in (0, 2, 126)
+
+    def state(self):
+        return self.count, 1, 0, 60
+
+    def last(self):
+        return [bytes(4)] * 3
+
+
+def core_minute(where, machine):
+    """The program's minute in the core on a made-up machine: status, what it said."""
+    program = load_program(os.path.join(FUZZ, "fuzz"))
+    said = []
+    shutil.rmtree(os.path.join(where, "core"), ignore_errors=True)
+    vars(program).update(OUT=where, Machine=machine, blocks=lambda _kernel: 9,
+                         say=said.append)
+    argv, sys.argv = sys.argv, ["fuzz", "CORE=1", "MINUTES=", "SEED=", "ONLY="]
+    try:
+        args = program.parse_args()
+    finally:
+        sys.argv = argv
+    return program.fuzz(args), "\n".join(said), program
+
+
+def test_core_minute():
+    """The core's minute begins as always; a find is told, and not tried again."""
+    with tempfile.TemporaryDirectory() as where:
+        machine = Ran(0, 1 << 20)
+        os.mkdir(os.path.join(where, "corpus"))
+        with open(os.path.join(where, "corpus", "earlier"), "wb") as file:
+            file.write(bytes([9, 9, 0, 0]))
+        status, said, program = core_minute(where, machine)
+        given = sorted(os.listdir(os.path.join(where, "core", "corpus")))
+        ksft_eq(status, 0, said)
+        ksft_eq(machine.words[:2], ["-max_total_time=60", "-seed=1"])
+        read = program.inputs.read_file
+        tree = [body for name in os.listdir(program.CORPUS)
+                for body in read(os.path.join(program.CORPUS, name))]
+        ksft_eq(len(given), len(tree) + len(program.inputs.KINDS), "the tree's")
+        ksft_eq(os.listdir(os.path.join(where, "corpus")), ["earlier"], "all is left")
+        ksft_eq(verdict(status, said), "")
+        # It does not come to the end of those that it was given.
+        status, said, _ = core_minute(where, Ran(0, len(given) - program.TOLD_EVERY))
+        ksft_eq((status, verdict(status, said)), (2, "the fuzzer ended with status 2"))
+        status, said, _ = core_minute(where, Ran(2, 0))
+        ksft_eq(status, 2, "no scene")
+        status, said, _ = core_minute(where, Ran(125, 100))
+        ksft_eq(status, 1)
+        path = os.path.join(where, "find-1", "find.txt")
+        ksft_in(f"REPLAY={os.path.relpath(path, ROOT)} KERNEL=6.12",
+                verdict(status, said))
+        ksft_eq(len(read(path)), 3)
+        sys.argv, argv = ["fuzz", "CORE=1", "EMPTY=1"], sys.argv
+        try:
+            with ksft_raises(SystemExit):
+                program.parse_args()
+        finally:
+            sys.argv = argv
 
 
 # A machine that waits to be ended, in place of the runner
@@ -340,6 +463,9 @@ def test_inputs():
     """Inputs as text are the same inputs; those in the tree can be read."""
     text = load_program(os.path.join(FUZZ, "text.py"))
     ksft_eq(list(text.KINDS), kinds_of_agent())
+    with open(os.path.join(FUZZ, "agent", "agent.c"), encoding="utf-8") as file:
+        told = re.search(r"#define CHECK_EVERY\s+(\d+)", file.read())[1]
+    ksft_eq(load_program(os.path.join(FUZZ, "fuzz")).TOLD_EVERY, int(told))
     for data in (b"", bytes(4), bytes([0, 3, 0, 2, 1, 2, 9, 5, 0, 0]),
                  bytes([8, 255, 2, 0]) + bytes(range(256)) * 2):
         ksft_eq(text.to_binary(text.to_text(data, "a\nb")), data)

@@ -56,7 +56,8 @@ GROUPS = {
 }
 DEFAULT = "core"
 # Those that look for what nobody knows, each time elsewhere: what they find is not
-# the fault of the change that is tried, so that CI does not run them
+# the fault of the change that is tried, so that CI does not run them.  The core has a
+# sample of the sites and a minute of the fuzzer that begin at the same place each time.
 EXPLORE = ("sites", "stress")
 # Those that run the same whatever the kernel and the module are
 ANY_KERNEL = ("packages", "analysis")
