@@ -22,6 +22,12 @@
  *						default receive buffer that is
  *						not read meanwhile; how many it
  *						holds
+ *	load tcp NS1 NS2 ADDRESS AMOUNT CPU1 CPU2 PORT
+ *						a connection, its sender and its
+ *						receiver on these CPUs, that counts
+ *						AMOUNT ("64M" or "500ms") after it
+ *						has carried a part of that and is
+ *						warm
  *	load rr   NS1 NS2 ADDRESS COUNT SECONDS	one-byte requests and answers,
  *						until COUNT or SECONDS (0: no limit)
  *	load peers NS COUNT SECONDS GAP NSR...	datagrams to addresses on stdin,
@@ -74,6 +80,12 @@
 #define RR_PORT		5204
 #define RR_WARM_UP	100
 #define ROOM		(8 << 20)
+/* Bytes written and read at a time */
+#define TCP_SIZE	(128 << 10)
+/* The part of a stream that warms it up, and bytes or ns of that at least */
+#define TCP_WARM_UP	4
+#define TCP_LEAST	(4 << 20)
+#define TCP_LEAST_NS	300000000
 
 /* Latency histogram: number of parts of each power of two */
 #define HIST_PARTS	64
@@ -409,6 +421,101 @@ static __u64 hist_percentile(__u64 total, double part)
 	return 0;
 }
 
+/* Make a server in @ns, and a connection to it from @from; returns the latter */
+static int tcp_connect(const char *from, const char *ns, const char *address,
+		       int port, int *server)
+{
+	struct sockaddr_storage to;
+	socklen_t len = parse_address(address, port, &to);
+	const int on = 1;
+	int fd;
+
+	enter(ns);
+	*server = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (*server < 0 ||
+	    setsockopt(*server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(*server, (struct sockaddr *)&to, len) || listen(*server, 1))
+		err(1, "listen");
+	enter(from);
+	fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, len))
+		err(1, "connect");
+	return fd;
+}
+
+struct tcp_end {
+	int fd;
+	int cpu;
+};
+
+static void *tcp_sender(void *arg)
+{
+	static const char octets[TCP_SIZE];
+	const struct tcp_end *end = arg;
+
+	pin(end->cpu);
+	while (!stop)
+		if (send(end->fd, octets, sizeof(octets), MSG_NOSIGNAL) < 0 && !stop)
+			err(1, "send");
+	return NULL;
+}
+
+static int tcp(char **arg)
+{
+	struct tcp_end tx = { .cpu = atoi(arg[4]) };
+	__u64 amount, enough, at, begin = 0, took, total = 0, counted = 0;
+	static char octets[TCP_SIZE];
+	pthread_t thread;
+	char *unit;
+	bool timed;
+	int server, rx;
+
+	/* Bytes, or nanoseconds */
+	amount = strtoull(arg[3], &unit, 0);
+	timed = !strcmp(unit, "ms");
+	if (!amount || (!timed && strcmp(unit, "M")))
+		errx(1, "%s is no amount", arg[3]);
+	amount *= timed ? 1000000 : 1 << 20;
+	enough = amount / TCP_WARM_UP;
+	if (enough < (timed ? TCP_LEAST_NS : TCP_LEAST))
+		enough = timed ? TCP_LEAST_NS : TCP_LEAST;
+
+	tx.fd = tcp_connect(arg[0], arg[1], arg[2], atoi(arg[6]), &server);
+	rx = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+	if (rx < 0)
+		err(1, "accept");
+	pin(atoi(arg[5]));
+	at = timed ? now_ns() : 0;
+	if (pthread_create(&thread, NULL, tcp_sender, &tx))
+		errx(1, "pthread_create");
+	for (;;) {
+		ssize_t ret = recv(rx, octets, sizeof(octets), 0);
+		__u64 now;
+
+		if (ret <= 0)
+			err(1, "recv");
+		total += ret;
+		now = timed ? now_ns() : total;
+		if (now - at < enough)
+			continue;
+		if (begin)
+			break;
+		/* It is warm: begin. */
+		at = now;
+		enough = amount;
+		counted = total;
+		mark(true);
+		begin = now_ns();
+	}
+	took = now_ns() - begin;
+	mark(false);
+	stop = true;
+	close(rx);
+	pthread_join(thread, NULL);
+	printf("{\"bytes\": %llu, \"ns\": %llu}\n", total - counted, took);
+	return 0;
+}
+
 static void no_delay(int fd)
 {
 	const int on = 1;
@@ -438,25 +545,13 @@ static int rr(char **arg)
 	__u64 limit = strtoull(arg[3], NULL, 0);
 	__u64 seconds = strtoull(arg[4], NULL, 0);
 	__u64 begin = 0, last = 0, count = 0;
-	struct sockaddr_storage to;
-	socklen_t len = parse_address(arg[2], RR_PORT, &to);
-	const int on = 1;
 	pthread_t thread;
 	int server, fd;
 
-	enter(arg[1]);
-	server = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (server < 0 ||
-	    setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(server, (struct sockaddr *)&to, len) || listen(server, 1))
-		err(1, "listen");
+	fd = tcp_connect(arg[0], arg[1], arg[2], RR_PORT, &server);
 	if (pthread_create(&thread, NULL, rr_server, &server))
 		errx(1, "pthread_create");
 	pin(0);
-	enter(arg[0]);
-	fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, len))
-		err(1, "connect");
 	no_delay(fd);
 	for (int n = -RR_WARM_UP; ; n++) {
 		char octet = 'x';
@@ -831,6 +926,8 @@ int main(int argc, char **argv)
 		return held(argv + 2);
 	if (argc == 9 && !strcmp(argv[1], "forge"))
 		return forge(argv + 2);
+	if (argc == 9 && !strcmp(argv[1], "tcp"))
+		return tcp(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "rr"))
 		return rr(argv + 2);
 	if (argc >= 7 && !strcmp(argv[1], "peers"))
@@ -841,6 +938,6 @@ int main(int argc, char **argv)
 		mark(!strcmp(argv[2], "on"));
 		return 0;
 	}
-	errx(2, "load {udp|flood|windows|held|rr} NS1 NS2 ADDRESS ..., load forge ..., "
+	errx(2, "load {udp|flood|windows|held|tcp|rr} NS1 NS2 ADDRESS ..., load forge ..., "
 		"load inject FILE ... or load mark {on|off}");
 }

@@ -195,16 +195,13 @@ class Stream:
         self.client = None
 
     def start(self):
-        mark('on')
         self.client = subprocess.Popen(self.argv, text=True, stdout=subprocess.PIPE,
                                        stdin=subprocess.DEVNULL)
         return self
 
     def finish(self):
         """Wait for the end; Mbit/s as the receiver counts them."""
-        text = self.client.communicate()[0]
-        mark('off')
-        out = json.loads(text)
+        out = json.loads(self.client.communicate()[0])
         self.server.wait(30)
         if 'error' in out:
             raise SystemExit(f'iperf3: {out["error"]}')

@@ -39,6 +39,8 @@ LOADS = {
     "flow1": ("one flow on a CPU", "", "Mbit/s"),
     "flow2-pairs": ("two flows on two pairs", "", "Mbit/s"),
     "flow2-pair": ("two flows on one pair", "", "Mbit/s"),
+    "iperf4": ("TCP over IPv4, iperf3 from its start", "instr/KiB", "Mbit/s"),
+    "iperf6": ("TCP over IPv6, iperf3 from its start", "instr/KiB", "Mbit/s"),
     "child-make": ("make a child", "", "ms"),
     "child-delete": ("delete a child", "", "ms"),
     "child-memory-made": ("memory of a child, made", "", "KiB"),

@@ -314,6 +314,14 @@ def bench(*words):
     return program.plan(args)
 
 
+def test_old_streams():
+    """Streams as they were are measured beside those of now only if asked for."""
+    for words, loads in ((["--old"], {"iperf4", "iperf6"}), ([], set())):
+        boots = [boot for boot in bench(*words) if boot.name == "icount-2044-lso"]
+        ksft_eq({key.split("/")[0] for key, _ in boots[0].figures} &
+                {"iperf4", "iperf6"}, loads)
+
+
 def test_plan_figures():
     """All that targets are about is measured, for the base too; each has a name."""
     keys = {one.key for one in rows.TARGETS}
