@@ -33,6 +33,8 @@ from lib.tracing import Tracer
 from lib.utils import read, write
 
 
+# How often each round makes and deletes them
+MAKES = 4
 # What programs call the figures
 FIGURES = {'make, ms': 'child-make', 'delete in one go, ms': 'child-delete',
            'memory made, KiB': 'child-memory-made',
@@ -90,10 +92,11 @@ def measure(talk, who, parent, count, up_count, idle, results, counts):
 
     if idle:
         without = instructions_when_idle(idle)
-    before = many.memory()
-    note('make, ms', 1000 * many.make(talk, count, parent) / count)
-    note('memory made, KiB', (many.memory() - before) / count)
-    note('delete in one go, ms', 1000 * many.delete(talk) / count)
+    for _ in range(MAKES):
+        before = many.memory()
+        note('make, ms', 1000 * many.make(talk, count, parent) / count)
+        note('memory made, KiB', (many.memory() - before) / count)
+        note('delete in one go, ms', 1000 * many.delete(talk) / count)
 
     # What a port needs once, receives in every channel, is no child's.
     first = os.cpu_count()

@@ -12,7 +12,8 @@ memory       of a connection, both sides, where receives are shared: ten hosts
              in connected mode that have connections with two others; then
              each gets one to every other.  What counts is what the driver,
              the HCA's driver and the RDMA core allocate meanwhile and still
-             hold, by call site (--sites shows them).
+             hold, by call site (--sites shows them); and that without the
+             HCA's driver.
 memory, own  the same on HCAs without shared receive queues; the kernel's whole
              memory counts
 incast       eight hosts send to one by TCP, all of them on a CPU of their own,
@@ -29,7 +30,6 @@ WHO is "stock", or a name with a module; two of them take turns.
 With --json each figure is also printed as a line "@ {...}" for programs.
 """
 import argparse
-import json
 import statistics
 import subprocess
 import time
@@ -46,6 +46,7 @@ FIRST = 10      # number of the first HCA that is made here
 SENDERS = 8
 # What programs call the figures
 FIGURES = {('memory', 'KiB'): 'conn-memory',
+           ('memory', 'KiB without the HCA'): 'conn-memory-driver',
            ('memory, own', 'KiB'): 'conn-memory-nosrq',
            ('incast', 'Mbit/s'): 'incast',
            ('incast', 'lost connections'): 'incast-lost'}
@@ -158,6 +159,10 @@ def memory(module, args, note, used=Allocations, **caps):
                        f'{want} connections')
             time.sleep(3)
         note('KiB', made.octets() / 1024 / more)
+        if used is Allocations:
+            note('KiB without the HCA', sum(
+                octets for site, (_, octets) in made.by_site().items()
+                if not site.endswith('[ibdevsim]')) / 1024 / more)
         if args.sites:
             show_sites(made.by_site(), more)
 
@@ -233,10 +238,7 @@ def main(argv):
                 print(f'  {name:12} {kind:6} {what:22} {value:10.1f}',
                       flush=True)
                 if args.json and figure in FIGURES:
-                    print('@ ' + json.dumps({
-                        'load': FIGURES[figure], 'net': 'conn', 'hca': '-',
-                        'clock': 'wall', 'who': kind, 'value': value}),
-                        flush=True)
+                    pair.result(FIGURES[figure], 'conn', '-', 'wall', kind, value)
 
             part(modules.get(kind, kind), args, note)
 
