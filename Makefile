@@ -267,7 +267,8 @@ stress: setup
 		DEBUG='$(DEBUG)'
 
 bench:
-	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)'
+	@$(BENCH)/bench QUICK='$(QUICK)' BASE='$(BASE)' ONLY='$(ONLY)' KERNEL='$(KERNEL)' \
+		PROFILE='$(PROFILE)'
 
 build-all-kernels: setup
 	@tools/testing/build-all-kernels
@@ -377,8 +378,9 @@ help:
 	@echo 'make stress       everything at once, commands and events at random under traffic;'
 	@echo '                  MINUTES=30, SEED=1, DEBUG=1; IPOIB=, KERNEL= as for check'
 	@echo 'make bench        measure it beside the module of the distribution; table, and'
-	@echo '                  report.html in build/bench; about 20 minutes, QUICK=1 about 5,'
-	@echo '                  BASE=REV compares with another revision of this driver'
+	@echo '                  report.html in build/bench; 20 minutes, with QUICK=1 4;'
+	@echo '                  BASE=REV compares with another revision of this driver,'
+	@echo '                  PROFILE=HCA measures on HCAs of another kind (nomod, own, ud)'
 	@echo 'make unit         the tests of what needs no device, in user space; also part of'
 	@echo '                  make check'
 	@echo 'make fuzz         let libFuzzer look for input that breaks them, and for packets,'

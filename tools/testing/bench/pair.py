@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 
+import rows
 from common import ROOT
 
 # Traffic that iperf3 does not make: load.c
@@ -21,6 +22,8 @@ MIXED = {'mixed': 'interop', 'mixed-base': 'interop-base'}
 HCA = '-'
 # LOAD, when a profile is taken
 MARKER = None
+# What was measured so far
+FIGURES = rows.Figures()
 
 
 def sh(*args, check=True):
@@ -34,6 +37,7 @@ def sh(*args, check=True):
 
 def result(load, net, hca, clock, who, value):
     """Hand a figure to tools/testing/bench/bench; rows.py has the names."""
+    FIGURES.add(f'{load}/{net}/{hca}/{clock}', who, value)
     print('@ ' + json.dumps({'load': load, 'net': net, 'hca': hca, 'clock': clock,
                              'who': who, 'value': value}), flush=True)
 

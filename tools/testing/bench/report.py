@@ -33,8 +33,8 @@ td.t, th.t { text-align: left }
 .sum span { display: inline-block; margin: 0 .5em .5em 0; padding: .2em .7em;
             border-radius: .4em; border: 1px solid #ccc }
 """
-CLASSES = {"aim": "aim", "must": "must", "NOT MET": "bad", "worse": "bad",
-           "better": "aim", "not measured": "none", "new": "none"}
+CLASSES = {"aim": "aim", "must": "must", "NOT MET": "bad", "unsteady": "bad",
+           "worse": "bad", "better": "aim", "not measured": "none", "new": "none"}
 
 
 def svg(figure):
@@ -69,9 +69,9 @@ def plot_ratios(all_lines):
         return ""
     figure, axis = axes(len(shown))
     for at, line in enumerate(shown):
-        met = line["verdict"] != "NOT MET"
+        met = line["verdict"] in ("must", "aim")
         axis.barh(at, line["value"], color=OURS if met else BAD, height=0.62)
-        error = line["value"] * (line["spread"] or 0)
+        error = line["value"] * (line["interval"] or 0)
         axis.errorbar(line["value"], at, xerr=error, color="#222", capsize=2, lw=1)
         axis.plot([line["must"]] * 2, [at - 0.42, at + 0.42], color="#222", lw=2)
         if line["aim"]:
@@ -200,17 +200,13 @@ def cells(words, verdict=None, head=False):
 def target_table(all_lines):
     """Rows and targets."""
     out = [cells(("row", "what", "unit", "reference", "ours", "S", "H", "(S+H)/ours",
-                  "spread", "result", "", "must / aim", "verdict"), head=True)]
+                  "result", "±", "", "must / aim", "verdict"), head=True)]
     for line in all_lines:
-        if line["figure"] is None:
-            out.append(cells((line["row"], f"{line['title']}: {line['what']}",
-                              *[""] * 10), line["verdict"]))
-            continue
         out.append(cells((
             line["row"], line["what"], line["unit"],
             *(table.number(line[name]) for name in
               ("reference", "ours", "stack", "hca", "efficiency")),
-            table.percent(line["spread"]), table.number(line["value"]),
+            table.number(line["value"]), table.percent(line["interval"]),
             line["judged"], table.goal(line)), line["verdict"]))
     return f"<table>{''.join(out)}</table>"
 
@@ -245,7 +241,7 @@ def page(results):
         out.append("<p>A quick run: few samples, not every configuration.</p>")
     out += [f'<p class=bad>{html.escape(text)}</p>'
             for text in table.failures(results) + table.gaps(figures) +
-            table.doubts(results)]
+            table.doubts(results, figures)]
     out.append("<p>Both drivers ran in turn in the same virtual machines on the "
                "same simulated HCAs. S is the stack without a driver (a veth pair), "
                "H what the HCAs' verbs take for the same packets. Figures compare "

@@ -6,7 +6,7 @@ import sys
 
 import rows
 
-COLOURS = {"NOT MET": "31", "worse": "31", "aim": "32", "better": "32",
+COLOURS = {"NOT MET": "31", "unsteady": "31", "worse": "31", "aim": "32", "better": "32",
            "not measured": "33", "new": "33"}
 # A load of the host from which figures by the clock are in doubt
 BUSY = 0.7
@@ -41,6 +41,7 @@ def figures_of(results):
     figures = rows.Figures(results["samples"], results.get("expected", ()),
                            results.get("unable", ()), results.get("further"))
     figures.reference = "base" if results.get("base") else "stock"
+    figures.profile = results.get("profile", "")
     return figures
 
 
@@ -54,17 +55,13 @@ def goal(line):
 def target_lines(figures):
     """Rows against their targets; text."""
     yield (f"{'row':4} {'what':58} {'in-tree':>9} {'ours':>9} {'S':>8} {'H':>6} "
-           f"{'S+H/ours':>8} {'spread':>7} {'result':>7} {'must/aim':>13}  verdict")
+           f"{'S+H/ours':>8} {'result':>7} {'±':>7} {'must/aim':>13}  verdict")
     for line in rows.lines(figures):
-        if line["figure"] is None:
-            text = f"{line['row']:4} {line['title']}: {line['what']}"
-            yield f"{text:152}  {paint('not measured', 'not measured')}"
-            continue
         what = f"{line['what']} [{line['unit']}]"
         yield (f"{line['row']:4} {what:58} {number(line['reference']):>9} "
                f"{number(line['ours']):>9} {number(line['stack']):>8} "
                f"{number(line['hca']):>6} {number(line['efficiency']):>8} "
-               f"{percent(line['spread']):>7} {number(line['value']):>7} "
+               f"{number(line['value']):>7} {percent(line['interval']):>7} "
                f"{goal(line):>13}  {paint(line['verdict'], line['verdict'])}"
                f"{' (' + line['judged'] + ')' if line['judged'] else ''}")
 
@@ -93,13 +90,19 @@ def gaps(figures):
             for key, who in figures.missing()]
 
 
-def doubts(results):
+def doubts(results, figures):
     """What makes figures worth less; text."""
+    out = []
     busy = results.get("load", 0)
-    if busy <= BUSY:
-        return []
-    return [f"the host was busy when this began (load {busy:.1f}): what was measured "
-            "by the clock means little"]
+    if busy > BUSY:
+        out.append(f"the host was busy when this began (load {busy:.1f}): what was "
+                   "measured by the clock means little")
+    for key in rows.unsteady(figures):
+        count = min(len(figures.of(key, who)) for who in ("ours", figures.reference)
+                    if figures.of(key, who))
+        out.append(f"not steady after {count} samples: {rows.title_of(key)} "
+                   f"[{rows.parts(key)[3]}]")
+    return out
 
 
 def show(results, write=print):
@@ -130,10 +133,10 @@ def show(results, write=print):
             write(line)
         write("")
         verdicts = rows.row_verdicts(rows.lines(figures))
-        for verdict in ("aim", "must", "NOT MET", "not measured"):
+        for verdict in ("aim", "must", "unsteady", "NOT MET", "not measured"):
             names = [row for row, one in verdicts.items() if one == verdict]
             if names:
                 write(f"{verdict + ':':14} rows {', '.join(names)}")
-    for line in failed + doubts(results):
+    for line in failed + doubts(results, figures):
         write(line)
     return 1 if bad else 0

@@ -4,6 +4,7 @@
 import json
 import os
 import platform
+import time
 
 from lib import (cmd, defer, ensure_module, ksft_eq, ksft_ge, ksft_in,
                  loaded, slow, timeout)
@@ -80,10 +81,28 @@ def test_connected():
 
 @timeout(90)
 def test_scaling():
-    """One flow and two, on one pair and on two."""
-    found = guest({}, clock="wall", job="scaling", order=["ours"])
-    ksft_eq(set(found), {(load, "2044", "ours") for load in
-                         ("flow1", "flow2-pairs", "flow2-pair")})
+    """One flow and two: on one pair, on two, to two peers."""
+    found = guest({}, clock="wall", job="scaling", cycles=1, order=[
+        ("2044", "ours", ["flows"]), ("conn", "ours", ["flows"])])
+    ksft_eq(set(found), {(load, net, "ours") for net in ("2044", "conn") for load in
+                         ("flow1", "flow2-pairs", "flow2-pair", "flow2-peers")})
+
+
+@timeout(180)
+def test_further():
+    """What is not steady is measured again until the time is over, and not after."""
+    with open("/sys/class/rtc/rtc0/since_epoch", encoding="ascii") as file:
+        now = int(file.read())
+    ksft_ge(5, abs(now - time.time()))
+    visits = [("2044", who, ["rr"]) for who in ("base", "ours")]
+    found = guest({"base": os.environ["IPOIB_MODULE"]}, job="pairs", clock="wall",
+                  order=visits, round=visits, until=now + 60)
+    counts = [len(found["rr", "2044", who]) for who in ("base", "ours")]
+    ksft_ge(min(counts), 2)
+    # A visit that had begun goes on; another begins for what has no sample alone.
+    found = guest({"base": os.environ["IPOIB_MODULE"]}, job="pairs", clock="wall",
+                  order=visits * 2, round=visits, until=now)
+    ksft_eq([len(found["rr", "2044", who]) for who in ("base", "ours")], [1, 1])
 
 
 @timeout(90)
