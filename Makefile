@@ -380,7 +380,7 @@ help:
 	@echo 'make bench        measure it beside the module of the distribution; table, and'
 	@echo '                  report.html in build/bench; 20 minutes, with QUICK=1 4;'
 	@echo '                  BASE=REV compares with another revision of this driver,'
-	@echo '                  PROFILE=HCA measures on HCAs of another kind (nomod, own, ud)'
+	@echo '                  PROFILE=HCA measures on HCAs of another kind (mlx4, nomod, ...)'
 	@echo 'make unit         the tests of what needs no device, in user space; also part of'
 	@echo '                  make check'
 	@echo 'make fuzz         let libFuzzer look for input that breaks them, and for packets,'

@@ -114,12 +114,18 @@ ONCE = 2
 # Kinds of HCAs that are measured for themselves (PROFILE=), as their title says
 # them, and capabilities (tools/testing/ibdevsim/README.rst)
 PROFILES = {
+    "mlx4": ("as mlx4", "profile=mlx4"),
+    "mlx5": ("as mlx5", "profile=mlx5"),
+    "hfi1": ("as hfi1", "profile=hfi1"),
     "nomod": ("no moderation", "moderation=0"),
+    "nosrq": ("no SRQ", "srq=0"),
     "own": ("mlx5's kind", "rdma_netdev=own"),
     "ud": ("hfi1's kind", "rdma_netdev=ud"),
 }
 # HCAs with an interface of their own for IPoIB have rows of their own.
 ENHANCED = ("own", "ud")
+# HCAs without offloads
+PLAIN = ("plain", "hfi1")
 # Loads with figures of other names than their own, on two CPUs or anyway
 FIGURES_OF = {
     "rr": ("rr",), "p99": ("rr-p99",), "other": ("from-other", "to-other"),
@@ -565,7 +571,11 @@ def _core(hca, small, medium, stream):
 _SHARE = (0.45, 0.33), (0.35, 0.30), (0.40, 0.33)
 TARGETS = [
     *_core("lso", *_SHARE),
+    *_core("mlx4", *_SHARE),
+    *_core("mlx5", *_SHARE),
+    *_core("hfi1", (0.50, 0.40), (0.50, 0.40), (0.45, 0.38)),
     *_core("nomod", (0.50, 0.40), (0.50, 0.40), (0.45, 0.38)),
+    *_core("nosrq", *[(0.45, 0.38)] * 3),
     Target("2", "udp64/2044/lso/icount", cost, "<=", 0.83, 0.75),
     Target("2", "udp1400/2044/lso/icount", cost, "<=", 0.83, 0.75),
     Target("3", "flood/2044/lso/wall", times_better, ">=", 1.3, 1.8),

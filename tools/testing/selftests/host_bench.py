@@ -220,6 +220,7 @@ ASKED = (
     *(("6", f"tcp6/{net}/lso/icount", "beyond_floor", 0.40, 0.33)
       for net in ("2044", "4092")),
     ("1", "udp64/2044/nomod/icount", "beyond_floor", 0.50, 0.40),
+    ("1", "udp64/2044/nosrq/icount", "beyond_floor", 0.45, 0.38),
     ("23", "tcp4/conn/lso/icount", "of_floor", 0.88, 0.95),
     ("26", "udp64/conn/lso/icount", "cost", 0.85, 0.75),
     ("26", "udp64/conn/nomod/icount", "cost", 0.85, 0.75),
@@ -635,6 +636,7 @@ def test_profile_plan():
     shown.profile = "nomod"
     ksft_eq({line["figure"].split("/")[2] for line in rows.lines(shown)}, {"nomod"})
     ksft_in("no moderation", rows.title_of("tcp4/conn/nomod/icount"))
+    ksft_in("as mlx4", rows.title_of("rr/2044/mlx4/wall"))
 
 
 def test_old_streams():
