@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from xml.etree import ElementTree
 
 from lib import Skip, ksft_eq, ksft_false, ksft_in, ksft_not_in, ksft_true
 
@@ -18,6 +19,7 @@ sys.path.append(BENCH)
 # pylint: disable=wrong-import-position,wrong-import-order
 import rows  # noqa: E402
 import steady  # noqa: E402
+import story  # noqa: E402
 import table  # noqa: E402
 
 BOOT = "host"
@@ -690,6 +692,63 @@ def test_profile():
              os.path.join(BENCH, "insns.c")], capture_output=True, text=True,
             check=False)
         ksft_eq(done.returncode, 0, done.stderr)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def recorded(samples):
+    """What story.py makes of a file of results: the root, and its texts."""
+    with tempfile.TemporaryDirectory() as where:
+        path, page = (os.path.join(where, name) for name in ("in.json", "out.svg"))
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**results(samples), "revision": "<1> & 2"}, file)
+        story.main([path, page])
+        root = ElementTree.parse(page).getroot()
+    return root, [item.text for item in root.iter(SVG + "text")]
+
+
+def test_story():
+    """The page of plots is an SVG with each row of its choice, measured or not."""
+    samples = {}
+    for number, (_, key) in enumerate(story.RATIOS):
+        ours, other = [200.0 + number] * 4, [100.0] * 4
+        if rows.less_is_better(key):
+            ours, other = other, ours
+        samples[key] = {"ours": ours, "stock": other}
+    for _, key in story.SHARES:
+        samples[key] = {"ours": [2000, 2000], "stock": [4000, 4000], "veth": [700]}
+        verbs = {"udp64": "ud64", "udp1400": "ud1400", "rr": "ud64-single"}
+        load, net, _, _ = rows.parts(key)
+        samples[f"{verbs.get(load) or rows.VERBS_LOAD[net]}/-/lso/icount"] = \
+            {"verbs": [100]}
+    root, texts = recorded(samples)
+    ksft_eq(root.tag, SVG + "svg")
+    ksft_in("prefers-color-scheme: dark", root.find(SVG + "style").text)
+    for name, _ in story.RATIOS + story.SHARES:
+        ksft_in(name, texts)
+    ksft_not_in("not measured", texts)
+    ksft_eq([text for text in texts if text.endswith(" ×")],
+            [f"{table.number(2 + number / 100)} ×"
+             for number in range(len(story.RATIOS))])
+    kinds = [item.get("class") for item in root.iter(SVG + "rect")]
+    ksft_eq((kinds.count("ours"), kinds.count("bad")),
+            (len(story.RATIOS) + len(story.SHARES) + 1, 0))
+    # Nothing leaves the page, and bars are as long as what they stand for.
+    width, height = (float(root.get(name)) for name in ("width", "height"))
+    for item in root.iter(SVG + "rect"):
+        x, y, wide, high = (float(item.get(name)) for name in
+                            ("x", "y", "width", "height"))
+        ksft_true(0 <= x <= x + wide <= width and 0 <= y <= y + high <= height,
+                  item.attrib)
+    # Worse, and not steady; and what nobody measured
+    key = story.RATIOS[0][1]
+    root, texts = recorded({key: {"ours": [50, 90, 40, 70], "stock": [100] * 4}})
+    ksft_in("bad loose", [item.get("class") for item in root.iter(SVG + "rect")])
+    ksft_eq(texts.count("not measured"), len(story.RATIOS + story.SHARES) - 1)
+    # A program's figure that is 0 has no ratio.
+    root, texts = recorded({key: {"ours": [0], "stock": [100]}})
+    ksft_eq(texts.count("not measured"), len(story.RATIOS + story.SHARES))
 
 
 def test_described():
