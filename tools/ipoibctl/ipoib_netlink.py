@@ -47,7 +47,7 @@ def signed(data):
 
 
 def text(data):
-    return data.rstrip(b"\0").decode("ascii", "replace")
+    return data.rstrip(b"\0").decode("utf-8", "surrogateescape")
 
 
 def flag(_data):

@@ -76,8 +76,9 @@ class Teller:
 def program(*argv, limit=None):
     """Run a program that has to succeed; what it prints."""
     try:
+        # Names of interfaces are bytes, and have to come back as they were.
         done = subprocess.run(argv, capture_output=True, text=True, check=False,
-                              errors="replace", timeout=limit,
+                              errors="surrogateescape", timeout=limit,
                               stdin=subprocess.DEVNULL)
     except FileNotFoundError as error:
         raise SwapError(f"{argv[0]} is needed and not installed") from error
@@ -91,6 +92,11 @@ def program(*argv, limit=None):
 
 def ip(*words):
     return program("ip", *words)
+
+
+def ip_json(*words):
+    """What ip(8) prints as JSON: it leaves control characters in names and aliases."""
+    return json.loads(ip("-j", *words), strict=False)
 
 
 def read(path):
@@ -211,7 +217,7 @@ def first_space():
 def links(space):
     """The interfaces of a namespace, as ip(8) has them."""
     with space:
-        return [link for link in json.loads(ip("-j", "-d", "link", "show")) if link]
+        return [link for link in ip_json("-d", "link", "show") if link]
 
 
 def ask_interface(space, name, request):
@@ -221,7 +227,7 @@ def ask_interface(space, name, request):
     """
     with space, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, \
             contextlib.suppress(OSError):
-        found = fcntl.ioctl(sock, request, struct.pack("16s24x", name.encode()))
+        found = fcntl.ioctl(sock, request, struct.pack("16s24x", os.fsencode(name)))
         return struct.unpack_from("=i" if request != SIOCGIFFLAGS else "=H", found,
                                   16)[0]
     return None
@@ -424,8 +430,7 @@ def not_kept(state):
         with spaces()[one["space"]]:
             said = program("tc", "qdisc", "show", "dev", one["name"]) \
                 if shutil.which("tc") else ""
-            xdp = json.loads(ip("-j", "link", "show", "dev",
-                                one["name"]))[0].get("xdp")
+            xdp = ip_json("link", "show", "dev", one["name"])[0].get("xdp")
         # Those that the kernel has made have no handle.
         for kind in sorted(set(re.findall(r"^qdisc (\S+) (?!0:)", said, re.M))):
             yield f"{one['name']}: the qdisc {kind}, with classes and filters"
@@ -624,7 +629,7 @@ class Restorer:
 
     def _link(self, one):
         with self._space(one), contextlib.suppress(SwapError):
-            found = json.loads(ip("-j", "-d", "link", "show", "dev", one["name"]))
+            found = ip_json("-d", "link", "show", "dev", one["name"])
             if found and found[0].get("ifname") == one["name"] and \
                     is_ipoib(found[0]):
                 return found[0]
@@ -917,7 +922,7 @@ def announce(state):
         if not one["carrier"] or one["space"] not in spaces():
             continue
         with contextlib.suppress(SwapError), spaces()[one["space"]]:
-            about = json.loads(ip("-j", "-4", "addr", "show", "dev", one["name"]))
+            about = ip_json("-4", "addr", "show", "dev", one["name"])
             for each in about[0].get("addr_info", ()) if about else ():
                 # pylint: disable-next=consider-using-with
                 started.append(subprocess.Popen(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
-ipoibctl on a host without InfiniBand: its command line; without privileges; its doctor,
-which is told what ip(8) would say.
+ipoibctl on a host without InfiniBand: its command line; without privileges; names of
+interfaces that are no text; its doctor, which is told what ip(8) would say.
 """
 
 import contextlib
@@ -130,6 +130,55 @@ def test_reads():
     done = as_user("python3", "-B", "-c", READS)
     ksft_eq((done.ret, done.stdout, done.stderr),
             (0, "True ['bonds', 'interfaces', 'module', 'objects']\n", ""))
+
+
+# No kernel forbids such a name, nor such an alias; ip(8) prints the bytes as they are.
+ODD = "ib\x01\udcff'é"
+IP = r'''#!/bin/sh
+case "$*" in
+"-j -d link show")
+	printf '[{"ifindex":9,"ifname":"ib\001\377\047\303\251","ifalias":"a\002\376",'
+	printf '"flags":["UP"],"mtu":2044,"link_type":"infiniband","linkinfo":'
+	printf '{"info_kind":"ipoib","info_data":{"key":"0xffff","mode":"datagram"}}}]' ;;
+"-j addr show dev $(printf 'ib\001\377\047\303\251')")
+	printf '[{"addr_info":[]}]' ;;
+*)
+	echo "no such thing" >&2
+	exit 1 ;;
+esac
+'''
+
+
+def path_of_ip():
+    """A PATH on which ip(8) knows one interface, of an odd name."""
+    place = tempfile.TemporaryDirectory()
+    defer(place.cleanup)
+    path = os.path.join(place.name, "ip")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(IP)
+    os.chmod(path, 0o755)
+    return f"{place.name}:{os.environ['PATH']}"
+
+
+@timeout(60)
+def test_names():
+    """Any bytes in names and aliases: found, asked for again, and printed."""
+    path = path_of_ip()
+    for words, encoding in ((["show"], "C.UTF-8"), (["show", ODD], "C.UTF-8"),
+                            (["show"], "POSIX"), (["show", "-j"], "C.UTF-8")):
+        done = cmd(["env", f"PATH={path}", f"LC_ALL={encoding}",
+                    os.path.join(TOOLS, "ipoibctl"), *words])
+        ksft_eq(done.stderr, "")
+        if words[-1] == "-j":
+            ksft_eq([each["name"] for each in CTL.json.loads(done.stdout)], [ODD])
+        else:
+            ksft_in("up, no carrier, datagram", done.stdout)
+    swap = CTL.ipoib_swap
+    with unittest.mock.patch.dict(os.environ, PATH=path):
+        ksft_eq([each["ifname"] for each in swap.links(contextlib.nullcontext())], [ODD])
+        ksft_eq(CTL.ip_json("addr", "show", "dev", ODD), [{"addr_info": []}])
+    ksft_eq(swap.ask_interface(contextlib.nullcontext(), ODD, swap.SIOCGIFINDEX), None)
+    ksft_eq(CTL.ipoib_netlink.text(os.fsencode(ODD) + b"\0"), ODD)
 
 
 LLADDR = "80:00:00:48:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:0{}"
