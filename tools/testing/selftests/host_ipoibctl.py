@@ -306,6 +306,19 @@ def test_alone():
 
 
 @timeout(60)
+def test_tools():
+    """Programs that are not installed say nothing of addresses and peers."""
+    host = World(port(), addresses={"ib0": ("10.0.0.1",)})
+    with unittest.mock.patch.object(CTL.shutil, "which", lambda _: None):
+        ksft_eq(host.findings(peers=["10.0.0.9"])["peer", "unknown"],
+                ["10.0.0.9: ping(8) of iputils is not installed"])
+    host.silent = ("10.0.0.9",)
+    with unittest.mock.patch.object(CTL.shutil, "which", lambda name: name):
+        ksft_eq(host.findings(peers=["10.0.0.9"])["peer", "fail"],
+                ["10.0.0.9 does not answer"])
+
+
+@timeout(60)
 def test_bridge():
     """The address is on the bridge: all is well, and it is asked for there."""
     host = recipe()
