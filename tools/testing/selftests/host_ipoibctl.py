@@ -376,6 +376,16 @@ def test_guests():
 
 
 @timeout(60)
+def test_macvtap():
+    """Its addresses are the guest's: the host is told to use Ethernet."""
+    host = World(port(), link("eib0", "eipoib", link="ib0"),
+                 link("macvtap0", "macvtap", link="eib0"), guests={})
+    ksft_eq(CTL.Tower(CTL.Iface(host.links["ib0"]), host.links).hosts, ["ib0", "eib0"])
+    ksft_eq(host.findings()["address", "warn"],
+            ["neither the host nor a guest of eib0 has one"])
+
+
+@timeout(60)
 def test_vlans():
     """Each partition is a VLAN of one bridge, with the host's address in it."""
     host = World(port(), port("ib0.8001", link="ib0"), port("ib0.8002", link="ib0"),
