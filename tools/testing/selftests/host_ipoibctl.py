@@ -319,6 +319,25 @@ def test_tools():
 
 
 @timeout(60)
+def test_host():
+    """An interface called "host" does not hide what there is to say of the host."""
+    iface = unittest.mock.Mock()
+    iface.name = "host"
+    said = io.StringIO()
+    with contextlib.ExitStack() as stack:
+        for what, value in (("check_host", lambda: [CTL.fine("HCA", "one")]),
+                            ("check_neighbours", lambda: [CTL.odd("neighbours", "x", "y")]),
+                            ("ip_json", lambda *_: []), ("ifaces", lambda _: [iface]),
+                            ("diagnose", lambda *_: [CTL.bad("port", "x", "y")])):
+            stack.enter_context(unittest.mock.patch.object(CTL, what, value))
+        stack.enter_context(contextlib.redirect_stdout(said))
+        ksft_eq(CTL.doctor(parsed("doctor -j")), 1)
+    ksft_eq({name: [each["check"] for each in found] for name, found in
+             CTL.json.loads(said.getvalue()).items()},
+            {"host": ["HCA", "neighbours", "port"]})
+
+
+@timeout(60)
 def test_bridge():
     """The address is on the bridge: all is well, and it is asked for there."""
     host = recipe()
