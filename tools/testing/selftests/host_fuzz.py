@@ -23,8 +23,8 @@ BOOT = "host"
 SECONDS = 330
 
 KERNEL = os.environ.get("IPOIB_TEST_KERNEL", "6.12")
-# Kernels of our own for which the modules are not built with the recorder
-UNRECORDED = ("gcov", "kcsan", "rt")
+# The kernel of our own for which the modules are not built with the recorder
+UNRECORDED = ("gcov",)
 UNIT = os.path.join(TESTING, "unit")
 FUZZ = os.path.join(TESTING, "fuzz")
 
