@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import mock
 
 from lib import groups, ksft_eq, ksft_false, ksft_in, ksft_le, ksft_lt, ksft_ne
 from lib import ksft_true, timeout
@@ -184,6 +185,29 @@ def test_ci_in_time():
         ksft_le(sum(float(took) for _, took in ran), minutes + len(ran) / 2)
         ksft_eq(bool(left_out), minutes < 600, left_out)
     ksft_in("@core KERNEL=6.1", [name for name, _ in ran])
+
+
+def planned(commits, cached):
+    """What CI would run after so many commits, with a debug kernel or without one."""
+    program = load_program(os.path.join(TESTING, "ci"))
+    found = []
+    with mock.patch.multiple(pieces, commits=lambda: commits,
+                             debug_cached=lambda: cached), \
+            mock.patch.object(sys, "argv", ["ci", "--plan"]), \
+            mock.patch.object(program, "say", found.append):
+        program.main()
+    return [line.split(":")[1].strip() for line in found if line.startswith("ran: ")]
+
+
+@timeout(180)
+def test_turns():
+    """The longest piece has its turn, too; before that @life, but if it is built."""
+    rest = load_program(os.path.join(TESTING, "ci")).others()
+    turn = max(range(len(rest)), key=lambda number: rest[number].minutes)
+    ran = planned(turn, True)
+    ksft_eq(ran[:4], ["builds", "@core", "@life DEBUG=1", rest[turn].name])
+    ran = planned(turn, False)
+    ksft_eq(ran[:4], ["builds", "@core", "debug kernel", "@life DEBUG=1"])
 
 
 def test_core_and_builds_fit():
