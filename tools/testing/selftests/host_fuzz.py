@@ -224,17 +224,28 @@ program.built = lambda *_: "none"
 program.end_with_machines()
 program.Machine("6.12", os.path.abspath("machine")).run([], 1)
 """
+# The same in place of the program in a copy of the tree with an old defect
+DEFECT = "cm-half-open"
+RUNNING_DEFECT = """
+import argparse, os, sys
+from common import load_program
+program = load_program(sys.argv[1])
+program.OUT = os.getcwd()
+program.copy_with = lambda *_: None
+program.end_with_machines()
+program.defect_found(argparse.Namespace(minutes=1, seed=1), %r)
+""" % DEFECT
 
 
-@timeout(180)
-def test_terminated():
-    """A run that is told to end ends its machine."""
+def ends(running, name):
+    """A run that is told to end tells the program @name that it has started."""
     with tempfile.TemporaryDirectory() as where:
-        script = os.path.join(where, "waiting")
+        script = os.path.join(where, name)
+        os.makedirs(os.path.dirname(script), exist_ok=True)
         with open(script, "w", encoding="ascii") as file:
             file.write(WAITING.replace("> ", f"> {where}/"))
         os.chmod(script, 0o755)
-        with subprocess.Popen([sys.executable, "-c", RUNNING,
+        with subprocess.Popen([sys.executable, "-c", running,
                                os.path.join(FUZZ, "fuzz")], cwd=where,
                               env=dict(os.environ, PYTHONPATH=TESTING)) as proc:
             begun, ended = (os.path.join(where, name) for name in ("begun", "ended"))
@@ -242,6 +253,18 @@ def test_terminated():
             proc.terminate()
         ksft_eq(proc.returncode, 143)
         wait_until(lambda: os.path.exists(ended), 30, "the machine ends")
+
+
+@timeout(180)
+def test_terminated():
+    """A run that is told to end ends its machine."""
+    ends(RUNNING, "waiting")
+
+
+@timeout(180)
+def test_terminated_defect():
+    """So does one that looks for an old defect."""
+    ends(RUNNING_DEFECT, f"defect-{DEFECT}/tools/testing/fuzz/fuzz")
 
 
 def test_agent():
