@@ -267,6 +267,7 @@ def test_terminated_defect():
     ends(RUNNING_DEFECT, f"defect-{DEFECT}/tools/testing/fuzz/fuzz")
 
 
+@timeout(180)
 def test_agent():
     """The agent of the fuzzer in the machine compiles without a warning."""
     done = subprocess.run(["make", "-s", "-C", FUZZ], stdout=subprocess.PIPE,
