@@ -145,6 +145,12 @@ def moved():
         talk.move(end.ifname, away)
         end.ns = away
         end.up()
+        try:
+            there.up(end.ifname)
+        except OSError:
+            there.move(end.ifname, home)
+            end.ns = home
+            raise
     return Operation("namespace", before=back, act=move, done=lambda: idle(end),
                      works=lambda: works(pair))
 
