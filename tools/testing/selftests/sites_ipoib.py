@@ -315,8 +315,16 @@ def from_connected():
     both_connected(pair)
 
     def connected():
+        """
+        Anew at both ends, without QPs of before that could not be destroyed at once:
+        beside them a connection uses the queues of another channel.
+        """
         if mode(end) != "connected":
-            set_mode(end, "connected")
+            to_datagram(pair.a)
+            wait_until(lambda: not any(e.port.hca.data_qps("RC") for e in pair), 15,
+                       "no connections")
+            for each in pair:
+                set_mode(each, "connected")
         wait_connected(end, pair.a, 40)
     return Operation("to datagram mode", before=connected,
                      act=lambda: set_mode(end, "datagram"), done=lambda: idle(end),
