@@ -16,6 +16,7 @@ from lib import many
 from lib.child import Child, names_in
 from lib.connected import conns, set_mode, to_datagram, wait_connected
 from lib.flows import Flow, Flows
+from lib.ksft import expect_report
 from lib.misbehave import COUNT
 from lib.partitions import EIGHT
 from lib.rtnl import IFLA_GROUP, Rtnl, attr
@@ -196,14 +197,16 @@ def closing(victim):
     # At once: the stack's watchdog would have it restarted, and that comes first.
     victim.fault("reset_delay_ms", 1000 * SEEN)
     with victim.meanwhile(victim.talk.down, victim.end.ifname):
-        victim.state("stopping")
+        # Children are closed first, each after the other.
+        victim.waits("ibds_modify_qp")
         victim.fault("reset_delay_ms", 0)
         yield
 
 
 @contextlib.contextmanager
 def restarting(victim):
-    """A restart waits for it."""
+    """A restart waits for it, longer than the stack does for its queue."""
+    expect_report("tx-watchdog")
     victim.fault("reset_delay_ms", 600000)
     victim.hca.break_qp(victim.end.qpn())
     victim.waits("ibds_modify_qp")
