@@ -8,7 +8,8 @@ Run it in the guest of
 
 It prints what making and deleting takes per device, how much memory a device
 takes beyond a dummy, made and up, and how often a second timers and work items
-of the driver run while all are idle.  Everything is done once before it counts.
+of the driver run for one while all are idle.  Everything is done once before it
+counts.
 
 With --icount of tools/testing/vm/run a microsecond is a thousand instructions,
 and figures repeat.  Then it is also told how many instructions run while all are
@@ -110,7 +111,7 @@ def measure(talk, who, parent, count, up_count, idle, results, counts):
     note('memory up, KiB', (many.memory() - before) / up_count)
     with Tracer(*many.EVENTS) as tracer:
         ran = sum(many.activity(tracer, 10).values())
-    note('runs a second, idle', ran / 10)
+    note('runs a second, idle', ran / 10 / (first + up_count))
     if idle:
         note('instructions a second', (instructions_when_idle(idle) -
                                        without) / up_count)

@@ -49,7 +49,7 @@ LOADS = {
     "child-delete": ("delete a child", "", "ms"),
     "child-memory-made": ("memory of a child, made", "", "KiB"),
     "child-memory-up": ("memory of a child, up", "", "KiB"),
-    "child-runs": ("timers and work items, idle", "", "per s"),
+    "child-runs": ("timers and work items of one that is idle", "", "per s"),
     "resolve": ("resolve 500 neighbours, 64 datagrams each", "", "s"),
     "resolve-one": ("resolve 1000 neighbours, one datagram each", "", "ms"),
     "resolve-lost": ("datagrams lost meanwhile, of 32,000", "", "datagrams"),
