@@ -213,32 +213,27 @@ def restarting(victim):
     yield
 
 
-@contextlib.contextmanager
-def making(victim):
-    """Somebody makes a child, for which it takes ten minutes."""
-    victim.fault("create_delay_ms", 600000)
-    with victim.meanwhile(lambda: victim.talk.add(victim.end.ifindex(), "x.0",
-                                                  pkey=0x8001)):
-        victim.waits("ibds_create_qp", "ibds_create_cq")
-        yield
+def delayed(knob, command, *functions):
+    """
+    Somebody gives a command to @victim, by netlink, for which a verb takes ten minutes:
+    in one of these functions of the fabric.
+    """
+    @contextlib.contextmanager
+    def state(victim):
+        victim.fault(knob, 600000)
+        with victim.meanwhile(command, victim):
+            victim.waits(*functions)
+            yield
+    return state
 
 
-@contextlib.contextmanager
-def deleting(victim):
-    """Somebody deletes one."""
-    victim.fault("destroy_delay_ms", 600000)
-    with victim.meanwhile(victim.talk.delete, "m.0"):
-        victim.waits("ibds_destroy_qp", "ibds_destroy_cq")
-        yield
-
-
-@contextlib.contextmanager
-def detaching(victim):
-    """Somebody closes one, which it takes ten minutes to detach from a group."""
-    victim.fault("attach_delay_ms", 600000)
-    with victim.meanwhile(victim.talk.down, "m.1"):
-        victim.waits("ibds_detach_mcast")
-        yield
+# A child is made, and one is deleted; another is closed, and detached from a group.
+making = delayed("create_delay_ms", lambda victim: victim.talk.add(
+    victim.end.ifindex(), "x.0", pkey=0x8001), "ibds_create_qp", "ibds_create_cq")
+deleting = delayed("destroy_delay_ms", lambda victim: victim.talk.delete("m.0"),
+                   "ibds_destroy_qp", "ibds_destroy_cq")
+detaching = delayed("attach_delay_ms", lambda victim: victim.talk.down("m.1"),
+                    "ibds_detach_mcast")
 
 
 @contextlib.contextmanager
