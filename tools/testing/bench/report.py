@@ -4,7 +4,6 @@
 
 import html
 import io
-import json
 import re
 import sys
 
@@ -265,16 +264,5 @@ def page(results):
     return "\n".join(out)
 
 
-def write(results, path):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page(results))
-
-
-def main(argv):
-    with open(argv[0], encoding="utf-8") as file:
-        results = json.load(file)
-    write(results, argv[1])
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    table.convert(page, *sys.argv[1:])

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """results.json as one page of plots: story.py RESULTS.json PAGE.svg"""
 
-import json
 import math
 import sys
 from xml.etree import ElementTree
@@ -194,19 +193,8 @@ def story(results):
     page.title("Instructions of a packet, a transaction or a KiB", "sub",
                "above: in-tree; below: this driver")
     shares(page, figures)
-    return page.finish()
-
-
-def write(results, path):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(story(results) + "\n")
-
-
-def main(argv):
-    with open(argv[0], encoding="utf-8") as file:
-        results = json.load(file)
-    write(results, argv[1])
+    return page.finish() + "\n"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    table.convert(story, *sys.argv[1:])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The benchmark's results as text."""
 
+import json
 import os
 import sys
 
@@ -140,3 +141,11 @@ def show(results, write=print):
     for line in failed + doubts(results, figures):
         write(line)
     return 1 if bad else 0
+
+
+def convert(page, source, path):
+    """Write what page(results) makes of a file of results, results.json."""
+    with open(source, encoding="utf-8") as file:
+        text = page(json.load(file))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

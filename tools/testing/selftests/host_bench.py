@@ -703,7 +703,7 @@ def recorded(samples):
         path, page = (os.path.join(where, name) for name in ("in.json", "out.svg"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**results(samples), "revision": "<1> & 2"}, file)
-        story.main([path, page])
+        table.convert(story.story, path, page)
         root = ElementTree.parse(page).getroot()
     return root, [item.text for item in root.iter(SVG + "text")]
 
