@@ -599,7 +599,7 @@ void ipoib_neigh_learn(struct ipoib_dev *dev, const u8 *addr, u16 slid)
 	    !READ_ONCE(path->probed))
 		goto unlock;
 	spin_lock(&paths->lock);
-	ipoib_path_heard_from(path, slid);
+	ipoib_path_heard_from(path, slid, READ_ONCE(dev->lid));
 	spin_unlock(&paths->lock);
 unlock:
 	rcu_read_unlock();

@@ -276,6 +276,14 @@ static struct ipoib_ah *ipoib_path_make_ah(struct ipoib_paths *paths,
 	return ah;
 }
 
+/* The SA does not know of the LID that a peer was heard from. */
+static void ipoib_path_deny(struct ipoib_path *path)
+{
+	path->denied = path->heard;
+	path->denials++;
+	path->heard = 0;
+}
+
 /* A query failed: schedule a retry; drop packets if too many have failed. */
 static void ipoib_path_failed(struct ipoib_path *path, int status,
 			      struct ipoib_ah **old, struct sk_buff_head *drop)
@@ -284,6 +292,9 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 	unsigned long delay;
 
 	paths->stat.failures++;
+	path->refused = status == -EINVAL;
+	if (path->refused && path->heard)
+		ipoib_path_deny(path);
 	if (status == -ETIMEDOUT)
 		ipoib_probe_start(paths);
 	delay = ipoib_path_delay(path->failures);
@@ -297,12 +308,15 @@ static void ipoib_path_failed(struct ipoib_path *path, int status,
 		return;
 	ipoib_path_drop_waiting(path, drop);
 	/* Only if the SA keeps saying that there is no such path: */
-	if (status != -EINVAL || path->failures < IPOIB_PATH_REFUSALS)
+	if (!path->refused || path->failures < IPOIB_PATH_REFUSALS)
 		return;
 	*old = rcu_replace_pointer(path->ah, NULL,
 				   lockdep_is_held(&paths->lock));
-	if (*old)
-		ipoib_path_set_source(path, ipoib_path_owner(path));
+	if (!*old)
+		return;
+	/* The next answer is a change. */
+	WRITE_ONCE(path->dlid, 0);
+	ipoib_path_set_source(path, ipoib_path_owner(path));
 }
 
 /* Compare the answer with the LID that the peer was heard from. */
@@ -312,10 +326,8 @@ static void ipoib_path_judge(struct ipoib_path *path, u32 dlid)
 		path->denials = 0;
 		path->denied = 0;
 	}
-	if (path->heard && path->heard != dlid) {
-		path->denied = path->heard;
-		path->denials++;
-	}
+	if (path->heard && path->heard != dlid)
+		ipoib_path_deny(path);
 	path->heard = 0;
 	WRITE_ONCE(path->dlid, dlid);
 }
@@ -592,7 +604,7 @@ unlock:
 }
 
 /*
- * Is a packet from another LID reason to query?  Not if the SA just denied it.
+ * After when is a packet from a LID reason to query?  Not soon after the SA denied it.
  *
  * A port whose LMC is not zero may send from any of its LIDs.  A path record
  * does not contain the LMC, and that two LIDs are close means nothing: the next
@@ -600,25 +612,51 @@ unlock:
  * are sent after one second, two, four and so on, and eventually every five
  * minutes for a single LID, or every 16 s if it switches between several.
  */
-static bool ipoib_path_believes(const struct ipoib_path *path, u16 slid)
+static unsigned long ipoib_path_believed(const struct ipoib_path *path,
+					 u16 slid)
 {
-	unsigned long delay = ipoib_path_deny_delay(path->denials,
-						    slid == path->denied);
-
-	return time_after(jiffies, path->asked + delay);
+	return path->asked + ipoib_path_deny_delay(path->denials,
+						   slid == path->denied);
 }
 
-/* With the lock held, so the state says whether the path is still in use. */
-void ipoib_path_heard_from(struct ipoib_path *path, u16 slid)
+/* The end of a back-off, at @retry at the latest. */
+static void ipoib_path_hasten(struct ipoib_path *path, unsigned long retry)
 {
+	if (!time_after(path->retry, retry))
+		return;
+	ipoib_path_del_retry(path);
+	path->retry = retry;
+	ipoib_path_add_retry(path);
+	ipoib_path_kick(path->paths);
+}
+
+/*
+ * A peer was heard from LID @slid that has no path, or one to another LID; @lid is
+ * that of this port.  What the SA refused while the peer was away is asked for again,
+ * or the peer would have to wait for the end of the back-off.  An SA that does not
+ * answer is left alone: see ipoib_probe.c.
+ *
+ * With the lock held, so the state says whether the path is still in use.
+ */
+void ipoib_path_heard_from(struct ipoib_path *path, u16 slid, u16 lid)
+{
+	unsigned long believed, soon;
+
 	lockdep_assert_held(&path->paths->lock);
 	WRITE_ONCE(path->probed, 0);
-	if (!ipoib_path_ah(path)) {
+	if (!ipoib_path_ah(path))
 		ipoib_path_claim(path, slid);
-	} else if (path->state == IPOIB_PATH_VALID && path->dlid != slid &&
-		   ipoib_path_believes(path, slid)) {
+	else if (path->dlid == slid)
+		return;
+	believed = ipoib_path_believed(path, slid);
+	soon = jiffies + ipoib_heard_slot(lid);
+	if (path->state == IPOIB_PATH_VALID && time_after(jiffies, believed)) {
 		path->heard = slid;
 		ipoib_path_ask(path);
+	} else if (path->state == IPOIB_PATH_BACKOFF && path->refused) {
+		path->heard = slid;
+		ipoib_path_hasten(path, time_after(believed, soon) ? believed :
+								     soon);
 	}
 }
 

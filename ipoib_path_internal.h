@@ -111,6 +111,7 @@ struct ipoib_path_user {
  * @denied: the last such LID that the SA denied
  * @denials: how often, since the SA's answer last changed
  * @failures: since the last answer
+ * @refused: the SA's last answer was that there is no such path
  * @rcu: frees it
  */
 struct ipoib_path {
@@ -143,6 +144,7 @@ struct ipoib_path {
 	u16 denied;
 	u32 denials;
 	u32 failures;
+	bool refused;
 	struct rcu_head rcu;
 };
 
@@ -286,6 +288,6 @@ void ipoib_path_wait(struct ipoib_path *path, struct sk_buff *skb,
 		     struct sk_buff_head *drop);
 void ipoib_path_refresh(struct ipoib_path *path);
 void ipoib_path_probe(struct ipoib_path *path, u32 target);
-void ipoib_path_heard_from(struct ipoib_path *path, u16 slid);
+void ipoib_path_heard_from(struct ipoib_path *path, u16 slid, u16 lid);
 
 #endif /* IPOIB_PATH_INTERNAL_H */

@@ -378,15 +378,29 @@ unsigned long ipoib_link_delay(u32 failures)
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_delay);
 
 /**
+ * ipoib_heard_slot - how long to wait when a peer was heard from
+ * @lid: of our port
+ *
+ * All peers of a server hear from it at the same time.  Most LIDs are assigned
+ * one after the other from 1, so each host has a slot of its own, and with few
+ * hosts nobody waits.
+ *
+ * Return: jiffies, two seconds at most
+ */
+unsigned long ipoib_heard_slot(u16 lid)
+{
+	return lid % IPOIB_HEARD_HOSTS * HZ / IPOIB_HEARD_SECOND;
+}
+EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_heard_slot);
+
+/**
  * ipoib_link_heard_delay - when to try again a peer that was heard from
  * @now: jiffies
  * @failed: jiffies of the last failure
  * @lid: of our port
  * @moved: it was heard from another LID than the path's
  *
- * All peers of a server hear from it at the same time.  Most LIDs are assigned
- * one after the other from 1, so each host has a slot of its own, and with few
- * hosts nobody waits.  If the peer has moved, the SA is queried meanwhile.
+ * In a slot of this host.  If the peer has moved, the SA is queried meanwhile.
  *
  * Return: jiffies
  */
@@ -395,8 +409,7 @@ unsigned long ipoib_link_heard_delay(unsigned long now, unsigned long failed,
 {
 	unsigned long first = (moved ? now : failed) + ipoib_link_delay(0);
 
-	return (time_after(first, now) ? first : now) +
-	       lid % IPOIB_HEARD_HOSTS * HZ / IPOIB_HEARD_SECOND;
+	return (time_after(first, now) ? first : now) + ipoib_heard_slot(lid);
 }
 EXPORT_SYMBOL_FOR_IPOIB_TEST(ipoib_link_heard_delay);
 

@@ -209,6 +209,7 @@ static inline bool ipoib_cause_may_pass(enum ipoib_cause cause)
 unsigned long ipoib_path_delay(u32 failures);
 unsigned long ipoib_mcast_delay(u32 failures, bool broadcast);
 unsigned long ipoib_link_delay(u32 failures);
+unsigned long ipoib_heard_slot(u16 lid);
 unsigned long ipoib_link_heard_delay(unsigned long now, unsigned long failed,
 				     u16 lid, bool moved);
 unsigned long ipoib_dev_delay(u32 failures);

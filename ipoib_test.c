@@ -1924,6 +1924,9 @@ static void test_link_delay(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, ipoib_link_delay(U32_MAX), IPOIB_BACKOFF_MAX);
 
+	KUNIT_EXPECT_EQ(test, ipoib_heard_slot(0), 0);
+	KUNIT_EXPECT_EQ(test, ipoib_heard_slot(5000), HZ);
+	KUNIT_EXPECT_EQ(test, ipoib_heard_slot(15000), HZ);
 	/* A peer that was heard: at once if there are few, else in turn. */
 	KUNIT_EXPECT_EQ(test, ipoib_link_heard_delay(at, at - HZ, 1, false),
 			at);

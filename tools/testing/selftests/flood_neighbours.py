@@ -234,6 +234,26 @@ def test_denied_lid():
     ping_ok(pair.a.ns, pair.b.v4)
 
 
+@verbs_only("LIDs that packets come from")
+@timeout(90)
+def test_refused_lid():
+    """ARP with an address that the SA has no path to: it is left alone, too."""
+    pair = fresh()
+    ping_ok(pair.a.ns, pair.b.v4)
+    forged = request(pair, bytes(4) + pair.a.address()[4:12] + os.urandom(8),
+                     slid=hca(4).port().lid())
+    queries = counter(pair.b, "path_queries")
+    begin = time.monotonic()
+    while time.monotonic() < begin + 16:
+        inject(pair, forged)
+        hold(0.2)
+    queries = counter(pair.b, "path_queries") - queries
+    ksft_pr(f"{queries} queries in 16 s")
+    ksft_ge(queries, 5, "the SA is asked again")
+    ksft_le(queries, 11, "but not each time")
+    ping_ok(pair.a.ns, pair.b.v4)
+
+
 def solicitation(pair, lladdr):
     """An ICMPv6 message that asks for b's address; the kernel sums it up."""
     return struct.pack(">BBHI", 135, 0, 0, 0) + \
