@@ -17,9 +17,9 @@ def gone(host):
 
 
 def traffic(one, other):
-    """Datagrams both ways, until the case ends."""
-    for src, dst in ((one, other), (other, one)):
-        defer(Flood(src, dst.v4, 700, gap=0.001).stop)
+    """Datagrams both ways, until the case ends or they are stopped."""
+    return [defer(Flood(src, dst.v4, 700, gap=0.001).stop)
+            for src, dst in ((one, other), (other, one))]
 
 
 def test_mtu():
@@ -139,16 +139,18 @@ def test_router_after_mode():
 def test_outage():
     """What a peer has taken while the host was away is not the guest's afterwards."""
     pair = ends()
-    host = Ethernet(pair.a)
+    # The SM is on the other one: it does not forget who is on the fabric.
+    peer, away = pair
+    host = Ethernet(away)
     kept, lost = host.guest(111), host.guest(112)
     for guest in kept, lost:
-        reach(guest, pair.b)
-    pair.a.port.link(False)
-    defer(pair.a.wait_carrier)
-    again = defer(pair.a.port.link, True)
+        reach(guest, peer)
+    away.port.link(False)
+    defer(away.wait_carrier)
+    again = defer(away.port.link, True)
     wait_until(lambda: not host.carrier(), 10, "no carrier")
-    ip(f"addr add {lost.v4}/32 dev {pair.b.ifname}", ns=pair.b.ns)
-    defer(ip, f"addr del {lost.v4}/32 dev {pair.b.ifname}", ns=pair.b.ns)
+    ip(f"addr add {lost.v4}/32 dev {peer.ifname}", ns=peer.ns)
+    defer(ip, f"addr del {lost.v4}/32 dev {peer.ifname}", ns=peer.ns)
     # Those that are away for 20 s have to ask again.
     hold(22)
     again.exec()
@@ -160,8 +162,8 @@ def test_outage():
                f"{lost.v4} is not the guest's")
     wait_until(lambda: states().get(kept.v4) == "held", 10,
                f"{kept.v4} is the other guest's")
-    ksft_in(lladdr(pair.b, lost.v4), (None, pair.b.address().hex(":")))
-    reach(kept, pair.b)
+    ksft_in(lladdr(peer, lost.v4), (None, peer.address().hex(":")))
+    reach(kept, peer)
 
 
 def test_deleted():
@@ -171,9 +173,11 @@ def test_deleted():
         host = Ethernet(pair.a)
         guest = host.guest(number)
         reach(guest, pair.b)
-        traffic(guest, pair.b)
+        floods = traffic(guest, pair.b)
         ip("link del eib0", ns=host.ns)
         host.drop()
+        for flood in floods:
+            flood.exec()
     ping_ok(pair.a.ns, pair.b.v4, count=3)
 
 
